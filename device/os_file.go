@@ -1,0 +1,139 @@
+package device
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// osFile is a file or directory of the operating system. It keeps a bare
+// descriptor instead of an os.File: the ring needs the number, and nothing may
+// close it behind a running op, as a finalizer would.
+type osFile struct {
+	path   string
+	fd     int
+	closed atomic.Bool
+}
+
+var (
+	_ File       = (*osFile)(nil)
+	_ Descriptor = (*osFile)(nil)
+)
+
+// Name is the path the file was opened with.
+func (f *osFile) Name() string { return f.path }
+
+// FD is the descriptor; -1 after Close, so that a late op fails instead of
+// reaching whatever file got the number next.
+func (f *osFile) FD() int {
+	if f.closed.Load() {
+		return -1
+	}
+	return f.fd
+}
+
+// descriptor is FD with an error for a closed file.
+func (f *osFile) descriptor() (int, error) {
+	if fd := f.FD(); fd >= 0 {
+		return fd, nil
+	}
+	return -1, fs.ErrClosed
+}
+
+func (f *osFile) fail(op string, pos int64, err error) error {
+	return NewError(op, f.path, pos, err)
+}
+
+// ReadAt follows io.ReaderAt: fewer bytes than asked for come with an error,
+// io.EOF at the end of the file.
+func (f *osFile) ReadAt(p []byte, pos int64) (int, error) {
+	fd, err := f.descriptor()
+	if err != nil {
+		return 0, f.fail("read", pos, err)
+	}
+	read, repeats := 0, 0
+	for read < len(p) {
+		n, err := unix.Pread(fd, p[read:], pos+int64(read))
+		switch {
+		case err == nil && n == 0:
+			return read, io.EOF
+		case err == nil:
+			read += n
+		case repeatable(err) && repeats < repeatsMax:
+			repeats++
+		default:
+			return read, f.fail("read", pos+int64(read), err)
+		}
+	}
+	return read, nil
+}
+
+// Size is the file's length in bytes.
+func (f *osFile) Size() (int64, error) {
+	st, err := f.stat()
+	if err != nil {
+		return 0, f.fail("size", -1, err)
+	}
+	return st.Size, nil
+}
+
+// Linked reports whether the file still has a name.
+func (f *osFile) Linked() (bool, error) {
+	st, err := f.stat()
+	if err != nil {
+		return false, f.fail("linked", -1, err)
+	}
+	return st.Nlink > 0, nil
+}
+
+func (f *osFile) stat() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := f.descriptor()
+	if err == nil {
+		err = ignoreInterrupts(func() error { return unix.Fstat(fd, &st) })
+	}
+	return st, err
+}
+
+// Truncate sets the length. Blocks reserved past the new end are freed even
+// when the length stays as it is.
+func (f *osFile) Truncate(size int64) error {
+	fd, err := f.descriptor()
+	if err == nil {
+		err = ignoreInterrupts(func() error { return unix.Ftruncate(fd, size) })
+	}
+	return f.fail("truncate", size, err)
+}
+
+// largestFolioPages is the most pages the kernel keeps as one unit of its cache.
+const largestFolioPages = 1 << 11
+
+// DropCache asks that clean cached pages from pos on be forgotten. The kernel
+// skips a unit of its cache that only partly lies in the range, so the range
+// starts at a boundary that all units share; forgetting more than asked only
+// costs a read.
+func (f *osFile) DropCache(pos int64) error {
+	fd, err := f.descriptor()
+	if err == nil {
+		start := pos - pos%(int64(pageBytes)*largestFolioPages)
+		err = ignoreInterrupts(func() error { return unix.Fadvise(fd, start, 0, unix.FADV_DONTNEED) })
+	}
+	return f.fail("drop_cache", pos, err)
+}
+
+// Close releases the descriptor. Closing twice is an error, because by then the
+// number may belong to another file.
+func (f *osFile) Close() error {
+	if f.closed.Swap(true) {
+		return f.fail("close", -1, fs.ErrClosed)
+	}
+	// Linux frees the descriptor even when close is interrupted; repeating it
+	// could close a stranger's.
+	if err := unix.Close(f.fd); err != nil && !errors.Is(err, unix.EINTR) {
+		return f.fail("close", -1, err)
+	}
+	return nil
+}
