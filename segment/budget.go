@@ -9,6 +9,12 @@ type Budget struct {
 	Records int
 	// Started says that a record was returned already.
 	Started bool
+	// Page is memory to read into, optional. It is used up from the front, and
+	// what is returned aliases it; when it runs out, pages are allocated. A
+	// caller that is done with one result before it asks for the next can read
+	// a whole log through one page of 1 MiB and a little; otherwise most of
+	// the time goes into getting memory.
+	Page []byte
 }
 
 // Admit asks for one record more and takes it off the budget when it is
@@ -22,6 +28,19 @@ func (b *Budget) Admit(payloadLen int64) bool {
 	b.Records--
 	b.Bytes = max(0, b.Bytes-payloadLen)
 	return true
+}
+
+// page gives memory for at least need bytes, of left that there are to read.
+func (b *Budget) page(need, left int64) []byte {
+	want := max(need, min(b.pageBytes(), left))
+	room := int64(len(b.Page))
+	if room < max(need, min(want, minBufferBytes)) {
+		return make([]byte, want)
+	}
+	size := min(want, room)
+	page := b.Page[:size:size]
+	b.Page = b.Page[size:]
+	return page
 }
 
 // pageBytes is how much to read at once for what is left of the budget: enough
@@ -39,6 +58,6 @@ func (b *Budget) pageBytes() int64 {
 }
 
 const (
-	maxPageBytes        = int64(1 << 20)
+	maxPageBytes        = int64(1<<20 + 64<<10)
 	fewRecordsPageBytes = 64 << 10
 )

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"io"
+	"math"
 )
 
 // ScanOptions says how to walk a segment.
@@ -104,7 +105,13 @@ func (s *scanner) walk() error {
 		left := s.res.Size - s.res.ValidEnd
 		return s.damaged(RecordHeader{}, corruptionAt(s.res.ValidEnd, Truncated, RecordHeaderSize, uint64(left)))
 	}
-	for s.res.ValidEnd < s.res.Size {
+	for {
+		if err := s.buffered(); err != nil {
+			return err
+		}
+		if s.res.ValidEnd == s.res.Size {
+			return nil
+		}
 		h, damage, err := s.record(s.res.ValidEnd)
 		if err != nil {
 			return err
@@ -112,6 +119,28 @@ func (s *scanner) walk() error {
 		if damage != nil {
 			return s.damaged(h, damage)
 		}
+	}
+}
+
+// buffered takes the intact records that are in memory whole. It judges
+// nothing: at the first record that is not, it leaves the rest to record.
+func (s *scanner) buffered() error {
+	pos := s.res.ValidEnd
+	b := s.w.at(pos)
+	for len(b) >= RecordHeaderSize {
+		h, verdict := parseRecordHeader(b)
+		size := h.Size()
+		if verdict != 0 || size > int64(len(b)) || recordChecksum(b[:size]) != h.Checksum ||
+			h.Offset != s.res.NextOffset || h.Offset == math.MaxUint64 {
+			return nil
+		}
+		if s.o.Each != nil {
+			if err := s.o.Each(pos, assemble(h, b[:size])); err != nil {
+				return err
+			}
+		}
+		s.take(pos, h)
+		b, pos = b[size:], pos+size
 	}
 	return nil
 }
