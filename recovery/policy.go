@@ -1,0 +1,86 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"felix.local/felix/device"
+)
+
+// Defaults of a Policy.
+const (
+	DefaultSideCopiesKept    = 8
+	DefaultIndexSpacingBytes = 4096
+	DefaultFileMode          = fs.FileMode(0o640)
+	DefaultDirMode           = fs.FileMode(0o750)
+)
+
+// Policy is what the operator and the log's owner decide. Its zero value is
+// safe: strict, with the defaults above.
+type Policy struct {
+	// RepairChecksumTail lets recovery cut a complete last record that fails
+	// its checks although nothing proves that it was never acknowledged.
+	RepairChecksumTail bool
+	// VerifyAllOnOpen reads every byte of every segment instead of the newest
+	// one and the ends of the others.
+	VerifyAllOnOpen bool
+	// IndexSpacingBytes is the distance between index entries, in bytes of
+	// segment data. Indexes written with another distance stay as they are
+	// while their segment is sealed. Default 4096.
+	IndexSpacingBytes int64
+	// PlacedBase is the first offset of a log that has no segment yet.
+	PlacedBase uint64
+	// SideCopiesKept is how many side copies a directory keeps, newest first.
+	// Default 8.
+	SideCopiesKept int
+	// FileMode and DirMode are the permissions of what is made here. Defaults
+	// 0o640 and 0o750.
+	FileMode, DirMode fs.FileMode
+	// NowMicros is the wall clock, in microseconds since 1970. It names side
+	// copies and stamps the header of a fresh segment. Default: the system's.
+	NowMicros func() uint64
+}
+
+// withDefaults fills what was left at its zero value.
+func (p Policy) withDefaults() Policy {
+	if p.SideCopiesKept == 0 {
+		p.SideCopiesKept = DefaultSideCopiesKept
+	}
+	if p.IndexSpacingBytes == 0 {
+		p.IndexSpacingBytes = DefaultIndexSpacingBytes
+	}
+	if p.FileMode == 0 {
+		p.FileMode = DefaultFileMode
+	}
+	if p.DirMode == 0 {
+		p.DirMode = DefaultDirMode
+	}
+	if p.NowMicros == nil {
+		p.NowMicros = func() uint64 { return uint64(time.Now().UnixMicro()) }
+	}
+	return p
+}
+
+// validate lists everything that is wrong with the policy.
+func (p Policy) validate() error {
+	var problems []error
+	if p.IndexSpacingBytes < 0 {
+		problems = append(problems, fmt.Errorf("index spacing is %d bytes; it must be positive", p.IndexSpacingBytes))
+	}
+	if p.SideCopiesKept < 0 {
+		problems = append(problems, fmt.Errorf("side copies kept is %d; it must be positive", p.SideCopiesKept))
+	}
+	return errors.Join(problems...)
+}
+
+// Disk is what recovery works on: names and reads go through FS, writes and
+// flushes through Queue.
+type Disk struct {
+	FS    device.FS
+	Queue device.Queue
+	// IndexFailed, when set, hears of an index file that CreateSegment could
+	// not make. That fails nothing: an index is rebuilt at the next open.
+	IndexFailed func(path string, err error)
+}

@@ -1,0 +1,81 @@
+package recovery
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+)
+
+// Settle brings what the kernel holds of the newest segments to the device and
+// forgets the cached copy, so that Inspect reads what a power cut would leave.
+//
+// A process that died without syncing leaves records that read back fine from
+// the cache; opened as they are and served, they could be gone after the next
+// power cut. And after a flush that failed in that process, the cache holds
+// pages that count as written and are not on the device.
+//
+// Flushed is the newest segment, what lies above the newest one longer than a
+// header, and the segment before that unless the mark vouches for all of it: a
+// background roll may have left that one unsynced too. A missing directory is
+// fine.
+func Settle(disk Disk, dir string, p Policy) error {
+	if err := p.withDefaults().validate(); err != nil {
+		return err
+	}
+	entries, err := disk.FS.ReadDir(dir)
+	if device.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s := &Snapshot{Dir: dir}
+	if err := s.sort(entries); err != nil {
+		return err
+	}
+	mark, err := readMark(disk.FS, dir)
+	if err != nil {
+		return err
+	}
+	marks := evidence{mark}
+	const withRecords = 2 // the active segment and a retired one
+	found := 0
+	for i, f := range slices.Backward(s.Segments) {
+		newest := i == len(s.Segments)-1
+		size, err := settleSegment(disk, dir, f.ID, newest, marks)
+		if err != nil {
+			return err
+		}
+		if size > segment.HeaderSize {
+			found++
+		}
+		if found == withRecords || marks.syncedThrough(f.ID) >= size && !newest {
+			break
+		}
+	}
+	return nil
+}
+
+// settleSegment flushes one segment, unless the mark vouches for all of it, and
+// drops its cache from where the mark ends. It gives the segment's size.
+func settleSegment(disk Disk, dir string, id uint64, newest bool, marks evidence) (size int64, err error) {
+	f, err := disk.FS.OpenFile(filepath.Join(dir, segment.LogName(id)), device.ReadWrite, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if size, err = f.Size(); err != nil {
+		return 0, err
+	}
+	vouched := marks.syncedThrough(id)
+	if vouched >= size && !newest {
+		return size, nil
+	}
+	if err := disk.flush(f); err != nil {
+		return size, err
+	}
+	return size, f.DropCache(min(vouched, size))
+}
