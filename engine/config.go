@@ -83,6 +83,9 @@ type Config struct {
 	// FileMode and DirMode are the permissions of what the store creates.
 	FileMode, DirMode fs.FileMode
 
+	// NowMicros is the wall clock, in microseconds since 1970: it stamps records
+	// without a timestamp, segment headers and side copies. nil is the system's.
+	NowMicros func() uint64
 	// Observer is told of events as they happen; nil for none. Its methods must
 	// not block.
 	Observer Observer

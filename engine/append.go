@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"felix.local/felix/segment"
+)
+
+// Record is one record to append.
+type Record struct {
+	// Payload is at most segment.MaxPayloadBytes. It is copied before the
+	// append returns, or before AppendAsync returns.
+	Payload []byte
+	// TimestampMicros is the publish time in microseconds since 1970; 0 takes
+	// the time of the append.
+	TimestampMicros uint64
+	// Mark is what the record means to idempotent producers and replication;
+	// the zero value is an ordinary record.
+	Mark segment.Mark
+}
+
+// AppendResult names the offsets that an append got.
+type AppendResult struct{ First, Last uint64 }
+
+// Append appends records, all in one segment and with consecutive offsets, and
+// returns when they are acknowledged under the log's fsync mode.
+//
+// A *FullError or a *LogError means that nothing was appended and the log is
+// usable. A *PoisonedError means that the records may or may not be on the
+// device and the log accepts no more. When ctx ends first the error is an
+// *UnknownOutcomeError: the append goes on and keeps its place in the order.
+func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, error) {
+	started := time.Now()
+	b, result, lead, err := l.stage(ctx, records)
+	if err != nil {
+		return AppendResult{}, err
+	}
+	if lead {
+		if l.leadsInline() {
+			l.commit(b)
+		} else {
+			go l.commitFn()
+		}
+	}
+	return Pending{log: l, b: b, result: result, started: started}.Wait(ctx)
+}
+
+// AppendAsync stages records and returns a handle that completes when they are
+// acknowledged. Handles of one log complete in offset order. It waits only for
+// staging memory, and for exclusive work such as a truncation to end.
+func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, error) {
+	started := time.Now()
+	b, result, lead, err := l.stage(ctx, records)
+	if err != nil {
+		return Pending{}, err
+	}
+	if lead {
+		go l.commitFn()
+	}
+	return Pending{log: l, b: b, result: result, started: started}, nil
+}
+
+// Pending is an append under way.
+type Pending struct {
+	log     *Log
+	b       *batch
+	result  AppendResult
+	started time.Time
+}
+
+// Done is closed when the append was acknowledged or failed.
+func (p Pending) Done() <-chan struct{} { return p.b.done }
+
+// Offsets are the offsets the records get if the append succeeds. Until then
+// they are provisional: after a failure they go to other records.
+func (p Pending) Offsets() AppendResult { return p.result }
+
+// Wait returns the outcome, as Append does. Each Wait is one observation for
+// the append duration.
+func (p Pending) Wait(ctx context.Context) (AppendResult, error) {
+	select {
+	case <-p.b.done:
+	default:
+		select {
+		case <-p.b.done:
+		case <-ctx.Done():
+			return AppendResult{}, &UnknownOutcomeError{
+				Label: p.log.label, First: p.result.First, Last: p.result.Last, Cause: ctx.Err(),
+			}
+		}
+	}
+	if p.b.err != nil {
+		return AppendResult{}, p.b.err
+	}
+	p.log.store.observer.Appended(int(p.result.Last-p.result.First+1), p.b.payloadBytes, time.Since(p.started))
+	return p.result, nil
+}
+
+// measure adds up what records take on disk and what version they need, and
+// refuses what the format cannot hold before anything is changed.
+func (l *Log) measure(records []Record) (size int64, version uint16, err error) {
+	if len(records) == 0 {
+		return 0, 0, &InvalidRangeError{Label: l.label, Reason: "an append needs at least one record"}
+	}
+	for i := range records {
+		r := &records[i]
+		if len(r.Payload) > segment.MaxPayloadBytes {
+			return 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
+				"record %d of the append has %d payload bytes; the format holds %d", i, len(r.Payload), segment.MaxPayloadBytes)}
+		}
+		size += int64(segment.EncodedSize(r.Mark, len(r.Payload)))
+		version = max(version, segment.RequiredVersion(r.Mark.Kind))
+	}
+	// One write is one transfer of at most this many bytes.
+	if size > math.MaxInt32/2 {
+		return 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
+			"an append of %d bytes; split it below %d", size, math.MaxInt32/2)}
+	}
+	return size, version, nil
+}
+
+// stage assigns offsets and encodes the records into a batch. lead says that no
+// commit loop runs and the caller must start one.
+func (l *Log) stage(ctx context.Context, records []Record) (b *batch, result AppendResult, lead bool, err error) {
+	size, version, err := l.measure(records)
+	if err != nil {
+		return nil, AppendResult{}, false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, AppendResult{}, false, &LogError{Label: l.label, Op: "append", Err: err}
+	}
+	if reason, ok := l.store.space.admit(size); !ok {
+		l.store.counters.full.Add(1)
+		return nil, AppendResult{}, false, &FullError{Label: l.label, Guard: reason}
+	}
+	// Staging bytes are reserved before the lock is taken: whoever returns
+	// bytes needs that lock to get there.
+	perLog, err := l.stagedBytes.take(ctx, size)
+	if err != nil {
+		return nil, AppendResult{}, false, &BackPressureError{
+			Label: l.label, Wanted: size, Max: l.stagedBytes.max, Bound: "StagedBytesPerLogMax", Cause: err,
+		}
+	}
+	perStore, err := l.store.staging.take(ctx, size)
+	if err != nil {
+		l.stagedBytes.give(perLog)
+		return nil, AppendResult{}, false, &BackPressureError{
+			Label: l.label, Wanted: size, Max: l.store.staging.max, Bound: "StagedBytesMax", Cause: err,
+		}
+	}
+	l.mu.Lock()
+	b, result, err = l.stageLocked(ctx, records, size, version)
+	if err != nil {
+		l.mu.Unlock()
+		l.stagedBytes.give(perLog)
+		l.store.staging.give(perStore)
+		return nil, AppendResult{}, false, err
+	}
+	b.reservedLog += perLog
+	b.reservedStore += perStore
+	lead = !l.mu.committing
+	l.mu.committing = true
+	l.mu.Unlock()
+	return b, result, lead, nil
+}
+
+// stageLocked may unlock while the gate is closed.
+func (l *Log) stageLocked(ctx context.Context, records []Record, size int64, version uint16) (*batch, AppendResult, error) {
+	for l.mu.gate != nil && !l.mu.closing && l.mu.poison == nil {
+		gate := l.mu.gate
+		l.mu.Unlock()
+		select {
+		case <-gate:
+			l.mu.Lock()
+		case <-ctx.Done():
+			l.mu.Lock()
+			return nil, AppendResult{}, &LogError{Label: l.label, Op: "append", Err: ctx.Err()}
+		}
+	}
+	switch {
+	case l.mu.closing:
+		return nil, AppendResult{}, &ClosedError{Label: l.label}
+	case l.mu.poison != nil:
+		return nil, AppendResult{}, l.mu.poison
+	case uint64(len(records)) > math.MaxUint64-l.mu.plan.next:
+		return nil, AppendResult{}, &ExhaustedError{Label: l.label, What: "offsets"}
+	}
+	b, err := l.batchForLocked(size, version)
+	if err != nil {
+		return nil, AppendResult{}, err
+	}
+	result := AppendResult{First: b.next, Last: b.next + uint64(len(records)) - 1}
+	l.encodeLocked(b, records, size)
+	l.stagedAppends.Add(1)
+	return b, result, nil
+}
+
+// batchForLocked gives the batch that takes size more bytes, with room for them.
+//
+// Whether a segment ends here is decided for this append alone, never by what
+// group commit gathered: boundaries are a function of the sequence of appends.
+func (l *Log) batchForLocked(size int64, version uint16) (*batch, error) {
+	p := &l.mu.plan
+	roll := version > p.version || p.records && (p.size+size > l.ceilingLocked() || l.mu.roll.readyLocked())
+	if n := len(l.mu.staged); n > 0 && !roll {
+		if b := l.mu.staged[n-1]; int64(len(b.buf))+size <= batchBytesMax {
+			if err := b.grow(l.store.arena, int(size)); err != nil {
+				return nil, &LogError{Label: l.label, Op: "append", Err: err}
+			}
+			return b, nil
+		}
+	}
+	if roll && l.mu.active.id+uint64(l.rollsStagedLocked()) == math.MaxUint64 {
+		return nil, &ExhaustedError{Label: l.label, What: "segment ids"}
+	}
+	buf, err := l.store.arena.Take(int(size))
+	if err != nil {
+		return nil, &LogError{Label: l.label, Op: "append", Err: err}
+	}
+	if roll {
+		p.size, p.records = segment.HeaderSize, false
+		p.version = max(segment.VersionDefault, version, p.version)
+		p.builder = segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes}
+	}
+	b := &batch{
+		buf: buf[:0], first: p.next, next: p.next, pos: p.size,
+		roll: roll, version: p.version, done: make(chan struct{}),
+	}
+	l.mu.staged = append(l.mu.staged, b)
+	return b, nil
+}
+
+func (l *Log) rollsStagedLocked() int {
+	n := 0
+	for _, b := range l.mu.staged {
+		if b.roll {
+			n++
+		}
+	}
+	return n
+}
+
+// encodeLocked appends the records to the batch: one copy of each payload, from
+// the caller's memory to where the kernel writes from.
+func (l *Log) encodeLocked(b *batch, records []Record, size int64) {
+	dst := b.extend(int(size))
+	now := uint64(0)
+	p := &l.mu.plan
+	for i := range records {
+		r := &records[i]
+		timestamp := r.TimestampMicros
+		if timestamp == 0 {
+			if now == 0 {
+				now = l.store.nowMicros()
+			}
+			timestamp = now
+		}
+		n := segment.EncodeRecord(dst, p.next, timestamp, r.Mark, r.Payload)
+		dst = dst[n:]
+		if entry, ok := p.builder.Observe(p.next, p.size, int64(n)); ok {
+			b.entries = append(b.entries, entry)
+		}
+		p.next++
+		p.size += int64(n)
+		b.newest = timestamp
+		b.payloadBytes += int64(len(r.Payload))
+	}
+	p.records = true
+	b.next = p.next
+	b.builder = p.builder
+	b.appends++
+}

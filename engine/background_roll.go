@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"path/filepath"
+
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+)
+
+// backgroundRoll prepares the next segment before the active one is full, and
+// seals the former one after the switch, so that no append waits for either:
+//
+//	idle ─ preparing ─ prepared ─ (switch, in the commit loop) ─ sealing ─ idle
+//
+// A prepared segment is a file without a header: its base offset is only known
+// at the switch. The header that the switch writes is durable with the next flush
+// of the log, which covers the retired segment first; so no record in the new
+// segment is reported durable while one before it is not.
+type backgroundRoll struct {
+	// preparing: a goroutine makes the file. prepared: it is there. sealing: a
+	// goroutine seals the retired segment.
+	preparing, sealing bool
+	prepared           *preparedSegment
+}
+
+type preparedSegment struct {
+	id       uint64
+	file     *openFile
+	reserved int64
+}
+
+func (r *backgroundRoll) readyLocked() bool { return r.prepared != nil }
+
+// maybePrepareRoll starts the preparation once the active segment has passed the
+// threshold. The commit loop calls it.
+func (l *Log) maybePrepareRoll() {
+	if l.cfg.RolloverThresholdPercent >= 100 {
+		return
+	}
+	if l.mu.active.size < l.cfg.SegmentBytes/100*int64(l.cfg.RolloverThresholdPercent) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &l.mu.roll
+	if r.preparing || r.prepared != nil || l.mu.retired != nil || l.mu.gate != nil || l.mu.poison != nil {
+		return
+	}
+	r.preparing = true
+	go l.prepareRoll(l.mu.active.id + 1)
+}
+
+func (l *Log) prepareRoll(id uint64) {
+	prepared, err := l.createPrepared(id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.roll.preparing = false
+	l.notifyLocked()
+	if err != nil {
+		l.store.counters.rollsFailed.Add(1)
+		l.store.logger.Warn("a background roll could not be prepared; the roll will be inline", "log", l.label, "error", err)
+		return
+	}
+	l.mu.roll.prepared = prepared
+}
+
+// createPrepared makes the file and its name durable. What failed is removed.
+func (l *Log) createPrepared(id uint64) (*preparedSegment, error) {
+	s := l.store
+	path := filepath.Join(l.dir, segment.LogName(id))
+	if err := s.makeRoom(l); err != nil {
+		return nil, err
+	}
+	f, err := s.fs.OpenFile(path, device.CreateNew, l.cfg.FileMode)
+	if err != nil {
+		return nil, err
+	}
+	p := &preparedSegment{id: id, file: newOpenFile(f)}
+	if size := min(reserveFirstMax, l.cfg.SegmentBytes/16); l.cfg.Preallocate && size > 0 && !s.allocateOff.Load() {
+		if err := s.do(&device.Op{Kind: device.Allocate, File: p.file, Len: size}); err != nil {
+			if device.ClassOf(err) != device.ClassUnsupported {
+				l.removePrepared(p)
+				return nil, err
+			}
+			s.allocateOff.Store(true)
+		} else {
+			p.reserved = size
+		}
+	}
+	if err := s.flushDir(l.dir); err != nil {
+		// The name may or may not be on the device; the file is empty either
+		// way, and recovery removes an empty newest file. But a directory that
+		// cannot be flushed promises nothing any more.
+		l.removePrepared(p)
+		return nil, l.poisonWith(err)
+	}
+	return p, nil
+}
+
+// removePrepared throws a prepared segment away. Its name may come back after a
+// crash; recovery drops a newest file without a header.
+func (l *Log) removePrepared(p *preparedSegment) {
+	p.file.release()
+	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(p.id))); err != nil && !device.IsNotExist(err) {
+		l.store.logger.Warn("a prepared segment could not be removed", "log", l.label, "error", err)
+	}
+}
+
+// installPrepared switches to a prepared segment: header, then swap. The seal of
+// the former one goes on in the background.
+func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
+	if p.id != l.mu.active.id+1 || !l.mu.active.hasRecords() {
+		panic("engine: a prepared segment does not follow the active one")
+	}
+	if _, err := l.writerFile(); err != nil {
+		l.keepPrepared(p)
+		return l.usable("open segment", err)
+	}
+	l.awaitReservation()
+	header := segment.Header{Version: b.version, BaseOffset: b.first, CreatedAtMicros: l.store.nowMicros()}
+	op := &device.Op{Kind: device.Write, File: p.file, Buf: header.AppendTo(nil)}
+	if err := l.perform(op); err != nil {
+		l.removePrepared(p)
+		l.store.counters.rollsDiscarded.Add(1)
+		return l.createFailed(err)
+	}
+	l.swap(writer{
+		id: p.id, base: b.first, createdAt: header.CreatedAtMicros, version: b.version, file: p.file,
+		size: segment.HeaderSize, synced: 0, next: b.first,
+		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
+		reserve: reservation{bytes: p.reserved},
+	}, true)
+	l.store.counters.rolls.Add(1)
+	l.store.counters.rollsBackground.Add(1)
+	l.mu.Lock()
+	l.mu.roll.sealing = true
+	retired := l.mu.retired
+	l.mu.Unlock()
+	go l.sealRetired(retired)
+	return nil
+}
+
+func (l *Log) keepPrepared(p *preparedSegment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.roll.prepared = p
+}
+
+// sealRetired seals the former active segment and moves durable.mark past it.
+func (l *Log) sealRetired(w *writer) {
+	err := l.sealSegment(w)
+	l.mu.Lock()
+	l.mu.roll.sealing = false
+	if err != nil {
+		l.store.counters.rollsFailed.Add(1)
+		l.store.counters.syncFailures.Add(1)
+		_ = l.poisonLocked(err)
+		l.notifyLocked()
+		l.mu.Unlock()
+		return
+	}
+	l.mu.sealed = appendDescriptor(l.mu.sealed, w.descriptor())
+	l.mu.durable = max(l.mu.durable, w.next)
+	l.mu.retired = nil
+	l.notifyLocked()
+	l.mu.Unlock()
+	l.store.sealed.adopt(l, *w)
+	if err := l.saveMark(true); err != nil {
+		l.store.counters.markWriteFailures.Add(1)
+		l.store.logger.Warn("durable.mark could not be moved past the sealed segment", "log", l.label, "error", err)
+	}
+}
+
+// discardPrepared drops a prepared segment before exclusive work. The caller has
+// closed the gate and waited for the preparation to end.
+func (l *Log) discardPrepared() error {
+	l.mu.Lock()
+	p := l.mu.roll.prepared
+	l.mu.roll.prepared = nil
+	l.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	l.removePrepared(p)
+	l.store.counters.rollsDiscarded.Add(1)
+	return l.store.flushDir(l.dir)
+}

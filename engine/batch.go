@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+)
+
+// batchBytesMax is the size at which a staged batch takes no further append.
+// One append larger than that is a batch by itself.
+const batchBytesMax = 1 << 20
+
+// batch is what one write carries: the records of one or more appends, encoded
+// back to back, for one segment. Fields are written under Log.mu while the batch
+// is the last one staged; from the moment the commit loop takes it they are the
+// loop's, and after done is closed err is read by anybody.
+type batch struct {
+	// buf is arena memory; its length is what is encoded.
+	buf []byte
+	// first and next bound the offsets, [first, next).
+	first, next uint64
+	// roll makes the loop start a new segment, of at least version, first.
+	roll    bool
+	version uint16
+	// pos is where the batch goes in its segment.
+	pos int64
+	// entries are the index entries that its records earn.
+	entries []segment.IndexEntry
+	// builder is the index state after its last record.
+	builder      segment.IndexBuilder
+	newest       uint64
+	appends      int
+	payloadBytes int64
+	// reserved bytes go back to the log's and the store's budget.
+	reservedLog, reservedStore int64
+
+	done chan struct{}
+	err  error
+	// completed is done for the commit loop, which must not wait to see it.
+	completed bool
+}
+
+func (b *batch) records() uint64 { return b.next - b.first }
+func (b *batch) end() int64      { return b.pos + int64(len(b.buf)) }
+
+// grow makes sure that n more bytes fit.
+func (b *batch) grow(arena *device.Arena, n int) error {
+	at := len(b.buf)
+	if at+n <= cap(b.buf) {
+		return nil
+	}
+	bigger, err := arena.Take(at + n)
+	if err != nil {
+		return err
+	}
+	bigger = bigger[:at]
+	copy(bigger, b.buf)
+	arena.Give(b.buf)
+	b.buf = bigger
+	return nil
+}
+
+// extend lengthens the batch by n bytes, which fit, and returns them.
+func (b *batch) extend(n int) []byte {
+	at := len(b.buf)
+	b.buf = b.buf[:at+n]
+	return b.buf[at:]
+}

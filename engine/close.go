@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Close drains what is staged, flushes in every mode, writes durable.mark and
+// gives up the log's files. Later calls of any method answer *ClosedError.
+//
+// A poisoned log is closed without a further sync, which would prove nothing,
+// and Close returns its *PoisonedError. When ctx ends before the log is idle the
+// error says what was not flushed, and the log stays in the store, closed to new
+// appends, until a later Close.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.mu.closing = true // what waits at the gate, and whatever comes, is refused
+	l.mu.Unlock()
+	leave, err := l.exclusive(ctx, "close")
+	if err != nil {
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		return fmt.Errorf("%w (%d bytes not flushed)", err, l.UnsyncedBytes())
+	}
+	err = l.closeIdle()
+	l.mu.Lock()
+	l.mu.closed = true
+	l.mu.generation++
+	files := []*openFile{l.mu.active.file}
+	l.mu.active.file = nil
+	if l.mu.retired != nil {
+		files = append(files, l.mu.retired.file)
+		l.mu.retired = nil
+	}
+	l.notifyLocked()
+	l.mu.Unlock()
+	leave()
+	for _, f := range files {
+		if f != nil {
+			f.release()
+		}
+	}
+	l.store.writers.closed(l)
+	l.store.sealed.drop(l, 0, true)
+	l.store.mu.Lock()
+	delete(l.store.mu.logs, l.name)
+	l.store.mu.Unlock()
+	return err
+}
+
+// closeIdle does the disk work of closing; the caller has the log to itself.
+func (l *Log) closeIdle() error {
+	l.awaitReservation()
+	if poison := l.Poisoned(); poison != nil {
+		return poison
+	}
+	if err := l.discardPrepared(); err != nil {
+		return l.poisonWith(err)
+	}
+	if err := l.flushActive(); err != nil {
+		return err
+	}
+	l.dropReservation()
+	l.writeIndex(true)
+	if err := l.saveMark(true); err != nil {
+		// Everything is durable; only the proof of it is older than it could be.
+		return &LogError{Label: l.label, Op: "write durable.mark", Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"runtime"
+	"time"
+)
+
+// The gathering pause. When a batch completes, its waiters come back within
+// microseconds; a flush started at once would carry the first of them and let
+// the rest wait for the next, which splits a closed-loop load into two cohorts
+// that each pay for a flush of their own. So before it takes a batch the loop
+// yields until as many appends are staged as the last batch released and found
+// waiting, for at most a fraction of what a flush costs. A lone publisher is all
+// that is expected and finds no pause. No timer is armed: the shortest one that
+// a kernel keeps is longer than the pause.
+const (
+	gatherFraction = 4
+	gatherMax      = 2 * time.Millisecond
+)
+
+func (l *Log) gather() {
+	expected := l.last.released
+	if expected <= 1 || l.stagedAppends.Load() >= expected {
+		return
+	}
+	bound := min(l.last.flush/gatherFraction, gatherMax)
+	for l.stagedAppends.Load() < expected && time.Since(l.last.at) < bound {
+		runtime.Gosched()
+	}
+}
+
+// commit is the commit loop: the only code that writes to the active segment. It
+// runs while there is work and is started by whoever stages the first batch.
+// With until set it returns once that batch is complete and leaves the rest to a
+// goroutine, so that no appender works for others for ever.
+func (l *Log) commit(until *batch) {
+	for {
+		if l.cfg.FsyncMode == FsyncOnCommit {
+			l.gather()
+		}
+		l.mu.Lock()
+		if len(l.mu.staged) == 0 {
+			l.mu.committing = false
+			l.notifyLocked()
+			l.mu.Unlock()
+			return
+		}
+		if until != nil && until.completed {
+			l.mu.Unlock()
+			go l.commitFn()
+			return
+		}
+		b := l.mu.staged[0]
+		n := copy(l.mu.staged, l.mu.staged[1:])
+		l.mu.staged[n] = nil
+		l.mu.staged = l.mu.staged[:n]
+		poison := l.mu.poison
+		l.mu.Unlock()
+		if poison != nil {
+			l.fail(b, poison)
+			continue
+		}
+		l.write(b)
+	}
+}
+
+// finish completes a batch that succeeded.
+func (l *Log) finish(b *batch) {
+	c := &l.store.counters
+	c.appends.Add(uint64(b.appends))
+	c.appendRecords.Add(b.records())
+	c.appendBytes.Add(uint64(b.payloadBytes))
+	l.release(b)
+}
+
+// fail completes a batch, and everything staged behind it, with err. It happens
+// in order and under the lock, so that none of their offsets is assigned again
+// before its first owner knows that it was lost.
+func (l *Log) fail(b *batch, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	behind := l.mu.staged
+	l.mu.staged = nil
+	l.replanLocked()
+	b.err = err
+	l.release(b)
+	for _, next := range behind {
+		next.err = err
+		l.release(next)
+	}
+	l.notifyLocked()
+}
+
+// release wakes everyone who waits for the batch and returns its memory. No
+// operation names its buffer any more.
+func (l *Log) release(b *batch) {
+	l.stagedAppends.Add(-int64(b.appends))
+	b.completed = true
+	close(b.done)
+	l.store.arena.Give(b.buf)
+	b.buf = nil
+	l.stagedBytes.give(b.reservedLog)
+	l.store.staging.give(b.reservedStore)
+}

@@ -1,0 +1,57 @@
+// Package engine is the log: a Store (one root directory: its lock, its backend,
+// its memory and descriptor bounds, its timers) and Logs (one shard directory
+// each: append, group commit, roll, read, retention, truncation).
+//
+// It never decides what a damaged directory means (package recovery), what bytes
+// mean (package segment) or how an operation reaches the disk (packages uring and
+// fallback), and knows nothing of networks or subscribers.
+//
+// # How a record becomes durable
+//
+//	Append ─ reserve staging bytes ─ lock ─ assign offsets, encode into the last
+//	         staged batch ─ unlock ─ wait for the batch
+//	commit   gather ─ take the first batch ─ [roll] ─ one write ─ publish ─ wake
+//	         all of the batch ─ next batch
+//
+// At most one commit loop runs per log (Log.mu.committing); it alone writes to,
+// rolls or cuts the active segment. Under on_commit the loop is a goroutine that
+// lives while there is work; under none and periodic, where the write goes to the
+// page cache, the appender that finds no loop running runs it itself.
+// While a batch is in flight, later appends gather in the next one: that is the
+// group commit. Where a segment ends is decided per append, when it is staged.
+//
+// # Invariants
+//
+//   - written ≤ what write completions reported; durable ≤ what a returned flush
+//     or dsync write covered; tail (what readers see and what is acknowledged)
+//     is durable under on_commit and written otherwise.
+//   - A dsync write covers its own bytes only: it moves the durable bound from a
+//     to b only if the bound stood at a when it was submitted. Whenever something
+//     below may be unsynced, or the write took several pieces, a flush is
+//     submitted after its completion.
+//   - A segment is sealed (data, index and length on the device) before a record
+//     of its successor can be acknowledged; with background rolls, before a
+//     record of its successor is reported durable.
+//   - durable.mark is written only after the sync it describes returned, with one
+//     write in flight per log.
+//   - A failed flush is final: the log is poisoned until its Store is closed.
+//   - Offsets of staged appends are provisional. When a batch fails, it and all
+//     that is staged behind it complete with that error, in order, before any of
+//     those offsets is assigned again.
+//   - A log with unsynced bytes keeps its descriptor; an idle, synced one may
+//     give it up.
+//
+// # Locks, in order
+//
+//	Log.maintenance   truncation, seal, retention, close: one at a time; never
+//	                  taken by an appender, held across disk work
+//	Log.mu            everything an appender touches; never held across disk work
+//	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
+//
+// Store.mu guards the table of logs and is not held while a Log's lock is taken.
+// The order in which things are waited for: staging bytes are reserved before
+// Log.mu is taken; nothing waits for bytes, a slot or a disk while holding it.
+// Exclusive work (truncation, seal, close) closes the log's gate, so that new
+// appends wait outside, and then waits for the commit loop and the flush in
+// flight to end.
+package engine

@@ -1,0 +1,57 @@
+package engine
+
+import "context"
+
+// exclusive keeps everything else away from the log's files: new appends wait at
+// the gate, and what is staged, flushing, marking or rolling in the background
+// has ended when it returns. leave opens the gate again.
+//
+// maintenance is taken first, so that one such piece of work waits for another
+// without holding anything an appender takes.
+func (l *Log) exclusive(ctx context.Context, op string) (leave func(), err error) {
+	if err := l.lockMaintenance(ctx, op); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		l.unlockMaintenance()
+		return nil, &ClosedError{Label: l.label}
+	}
+	l.mu.gate = make(chan struct{})
+	for l.mu.committing || l.mu.flushing || l.mu.marking || l.mu.roll.preparing || l.mu.roll.sealing {
+		if err := l.waitLocked(ctx); err != nil {
+			l.openGateLocked()
+			l.unlockMaintenance()
+			return nil, &LogError{Label: l.label, Op: op, Err: err}
+		}
+	}
+	// From here to leave this goroutine has the commit loop's role and the
+	// flush's: both look at the gate, or at committing, before they start.
+	l.mu.committing, l.mu.flushing = true, true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.mu.committing, l.mu.flushing = false, false
+		l.replanLocked()
+		l.openGateLocked()
+		l.unlockMaintenance()
+	}, nil
+}
+
+func (l *Log) openGateLocked() {
+	close(l.mu.gate)
+	l.mu.gate = nil
+	l.notifyLocked()
+}
+
+func (l *Log) lockMaintenance(ctx context.Context, op string) error {
+	select {
+	case l.maintenance <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &LogError{Label: l.label, Op: op, Err: ctx.Err()}
+	}
+}
+
+func (l *Log) unlockMaintenance() { <-l.maintenance }

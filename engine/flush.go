@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"felix.local/felix/device"
+)
+
+// flushPass is one flush of a log under way. At most one exists per log
+// (Log.mu.flushing).
+//
+// A log with a retired segment takes two rounds: the active segment's flush is
+// submitted only after the retired one's completion, so that no record is
+// reported durable while one before it is not.
+type flushPass struct {
+	log     *Log
+	started time.Time
+	op      device.Op
+	// retired is what the first round covers, nil without a retired segment.
+	retired     *writer
+	retiredSize int64
+	// What the round over the active segment covers: bytes whose write had
+	// completed when the pass began.
+	id      uint64
+	file    *openFile
+	size    int64
+	next    uint64
+	pending bool // the active segment's round is still to come
+}
+
+// beginFlush captures what a flush covers. nil means that there is nothing to
+// flush, or that a flush is under way, or that the log is closed or poisoned.
+func (l *Log) beginFlush() *flushPass {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &l.mu.active
+	if l.mu.flushing || l.mu.poison != nil || l.mu.closed || l.unsyncedBytesLocked() == 0 {
+		return nil
+	}
+	p := &flushPass{log: l, started: time.Now()}
+	if r := l.mu.retired; r != nil && r.synced < r.size {
+		p.retired, p.retiredSize = r, r.size
+		p.op = device.Op{Kind: device.Flush, File: r.file.hold()}
+	}
+	if w.synced < w.size {
+		// Unsynced bytes keep the descriptor, so file is there.
+		p.id, p.file, p.size, p.next = w.id, w.file.hold(), w.size, w.next
+		p.pending = p.retired != nil
+		if !p.pending {
+			p.op = device.Op{Kind: device.Flush, File: p.file}
+		}
+	}
+	l.mu.flushing = true
+	return p
+}
+
+// round takes note of the flush that completed and says whether another is to be
+// submitted.
+func (p *flushPass) round() (again bool) {
+	l := p.log
+	err := p.op.Err
+	l.store.keepIfUnknown(&p.op)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.store.counters.syncFailures.Add(1)
+		l.store.observer.Synced(0, time.Since(p.started), err)
+		_ = l.poisonLocked(err)
+		p.endLocked()
+		return false
+	}
+	if p.pending {
+		p.pending = false
+		p.retired.synced = max(p.retired.synced, p.retiredSize)
+		p.op = device.Op{Kind: device.Flush, File: p.file}
+		return true
+	}
+	if p.file == nil {
+		p.retired.synced = max(p.retired.synced, p.retiredSize)
+	} else if l.mu.active.id == p.id {
+		l.mu.active.synced = max(l.mu.active.synced, p.size)
+	}
+	// Health again: a seal may have failed meanwhile, and nothing is reported
+	// over that.
+	if l.mu.poison == nil && p.file != nil && p.next > l.mu.durable {
+		fanIn := p.next - l.mu.durable
+		l.mu.durable = p.next
+		l.store.counters.syncs.Add(1)
+		l.store.observer.Synced(fanIn, time.Since(p.started), nil)
+	}
+	p.endLocked()
+	return false
+}
+
+func (p *flushPass) endLocked() {
+	if p.retired != nil {
+		p.retired.file.release()
+	}
+	if p.file != nil {
+		p.file.release()
+	}
+	p.log.mu.flushing = false
+	p.log.notifyLocked()
+}
+
+// flushLogs flushes every log that needs it, all of them in one submission and,
+// for logs with a retired segment, a second one.
+func (s *Store) flushLogs(logs []*Log) {
+	passes := make([]*flushPass, 0, len(logs))
+	ops := make([]*device.Op, 0, len(logs))
+	for _, l := range logs {
+		if p := l.beginFlush(); p != nil {
+			passes = append(passes, p)
+			ops = append(ops, &p.op)
+		}
+	}
+	for len(passes) > 0 {
+		s.queue.Submit(ops...)
+		again := passes[:0]
+		ops = ops[:0]
+		for _, p := range passes {
+			<-p.op.Done()
+			if p.round() {
+				again = append(again, p)
+				ops = append(ops, &p.op)
+			}
+		}
+		passes = again
+	}
+	for _, l := range logs {
+		// A log whose flush was under way already may have more to flush.
+		s.becameDirty(l, l.needsFlush())
+	}
+}
+
+func (l *Log) needsFlush() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unsyncedBytesLocked() > 0 && l.mu.poison == nil && !l.mu.closed
+}
+
+// Sync makes everything acknowledged before the call durable, whatever the mode.
+// Concurrent calls share flushes.
+func (l *Log) Sync(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	target := l.tailLocked()
+	for {
+		switch {
+		case l.mu.poison != nil:
+			return l.mu.poison
+		case l.mu.closed:
+			return &ClosedError{Label: l.label}
+		case l.mu.durable >= min(target, l.mu.written):
+			return nil
+		}
+		if !l.mu.flushing {
+			go l.flushFn()
+		}
+		if err := l.waitLocked(ctx); err != nil {
+			return &LogError{Label: l.label, Op: "sync", Err: err}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+)
+
+// reserveFirstMax bounds a segment's first reservation. Reserving whole segments
+// would take 256 MiB per shard; starting small and doubling keeps what is
+// reserved below twice what was written.
+const reserveFirstMax = 1 << 20
+
+// reservation is how much of the active segment has blocks. The file length is
+// never changed by it: valid bytes end where the file ends.
+type reservation struct {
+	// bytes is the position up to which blocks are reserved.
+	bytes int64
+	// op is the reservation in flight, nil when there is none, for target bytes.
+	op     *device.Op
+	target int64
+}
+
+// reserve keeps reserved blocks ahead of end, the position where the next write
+// ends. A segment's first reservation is waited for, so that a full disk answers
+// before anything is written; later ones run beside the writes, and one that
+// fails is counted: the writes themselves will tell.
+func (l *Log) reserve(file device.File, end int64) error {
+	if !l.cfg.Preallocate || l.store.allocateOff.Load() {
+		return nil
+	}
+	r := &l.mu.active.reserve // the commit loop's own
+	l.reapReservation()
+	if r.op != nil || end <= r.bytes/2 {
+		return nil
+	}
+	initial := min(reserveFirstMax, l.cfg.SegmentBytes/16)
+	if initial == 0 {
+		return nil
+	}
+	first := r.bytes == 0
+	target := max(initial, end)
+	if !first {
+		target = min(max(2*r.bytes, 2*end, initial), max(l.cfg.SegmentBytes, end))
+	}
+	if target <= r.bytes {
+		return nil
+	}
+	from := max(r.bytes, l.mu.active.size, segment.HeaderSize)
+	op := &device.Op{Kind: device.Allocate, File: file, Pos: from, Len: target - from}
+	if op.Len <= 0 {
+		return nil
+	}
+	r.op, r.target = op, target
+	l.store.queue.Submit(op)
+	if !first {
+		return nil
+	}
+	err := op.Wait()
+	r.op = nil
+	switch device.ClassOf(err) {
+	case device.ClassNone:
+		r.bytes = target
+	case device.ClassFull:
+		l.store.counters.full.Add(1)
+		return &FullError{Label: l.label, Cause: err}
+	case device.ClassOutcomeUnknown:
+		return l.poisonWith(err)
+	default:
+		l.reservationFailed(err, end)
+	}
+	return nil
+}
+
+// reapReservation takes note of a later reservation that has completed.
+func (l *Log) reapReservation() {
+	r := &l.mu.active.reserve
+	if r.op == nil {
+		return
+	}
+	select {
+	case <-r.op.Done():
+	default:
+		return
+	}
+	l.reservationDone()
+}
+
+// awaitReservation waits for a reservation in flight, before its file is cut or
+// closed.
+func (l *Log) awaitReservation() {
+	r := &l.mu.active.reserve
+	if r.op == nil {
+		return
+	}
+	<-r.op.Done()
+	l.reservationDone()
+}
+
+func (l *Log) reservationDone() {
+	r := &l.mu.active.reserve
+	err := r.op.Err
+	r.op = nil
+	if err == nil {
+		r.bytes = r.target
+		return
+	}
+	l.reservationFailed(err, r.target)
+}
+
+// reservationFailed counts a failure and remembers not to ask for the same
+// again with the next write.
+func (l *Log) reservationFailed(err error, asked int64) {
+	if device.ClassOf(err) == device.ClassUnsupported {
+		l.store.allocateOff.Store(true)
+		return
+	}
+	l.store.counters.reserveFailures.Add(1)
+	l.mu.active.reserve.bytes = max(l.mu.active.reserve.bytes, asked)
+}

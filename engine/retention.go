@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+)
+
+// RetentionResult says what a pass removed.
+type RetentionResult struct {
+	Segments int
+	Bytes    int64
+	// BaseOffset is the oldest offset held afterwards.
+	BaseOffset uint64
+}
+
+// EnforceRetention makes one pass now. Whole sealed segments go, oldest first,
+// while the log is larger than RetentionBytes or all records of the oldest are
+// older than RetentionAge; the active segment never does.
+func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
+	if err := l.lockMaintenance(ctx, "retention"); err != nil {
+		return RetentionResult{}, err
+	}
+	defer l.unlockMaintenance()
+	var result RetentionResult
+	for ctx.Err() == nil {
+		d, expired, err := l.oldestExpired()
+		if err == nil && expired {
+			err = l.removeOldest(d)
+		}
+		if err != nil {
+			l.store.counters.retentionFailures.Add(1)
+			return result, err
+		}
+		if !expired {
+			break
+		}
+		result.Segments++
+		result.Bytes += d.Size
+		l.store.counters.retentionSegments.Add(1)
+		l.store.counters.retentionBytes.Add(uint64(d.Size))
+	}
+	result.BaseOffset = l.BaseOffset()
+	l.store.counters.retentionBase.Store(result.BaseOffset)
+	if err := ctx.Err(); err != nil {
+		return result, &LogError{Label: l.label, Op: "retention", Err: err}
+	}
+	return result, nil
+}
+
+// oldestExpired looks at the oldest sealed segment.
+func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
+	l.mu.Lock()
+	if l.mu.closed {
+		l.mu.Unlock()
+		return segment.Descriptor{}, false, &ClosedError{Label: l.label}
+	}
+	if l.mu.poison != nil {
+		err := l.mu.poison
+		l.mu.Unlock()
+		return segment.Descriptor{}, false, err
+	}
+	sealed := l.mu.sealed
+	total := l.mu.active.size
+	successor := l.mu.active.createdAt
+	if l.mu.retired != nil {
+		total += l.mu.retired.size
+		successor = l.mu.retired.createdAt
+	}
+	l.mu.Unlock()
+	if len(sealed) == 0 {
+		return segment.Descriptor{}, false, nil
+	}
+	for _, d := range sealed {
+		total += d.Size
+	}
+	if len(sealed) > 1 {
+		successor = sealed[1].CreatedAtMicros
+	}
+	oldest := sealed[0]
+	if l.cfg.RetentionBytes > 0 && total > l.cfg.RetentionBytes {
+		return oldest, true, nil
+	}
+	if l.cfg.RetentionAge == 0 {
+		return oldest, false, nil
+	}
+	newest, err := l.newestTimestamp(oldest)
+	if err != nil {
+		return oldest, false, err
+	}
+	return oldest, expired(l.store.nowMicros(), newest, successor, l.cfg.RetentionAge), nil
+}
+
+// expired decides by the bytes in the files, never by the filesystem's times, so
+// that copying a directory does not reset the clock. All records of a segment
+// were written before its successor was created: the earlier of its newest
+// timestamp and that creation is its age, and one record from the future cannot
+// hold it for ever. A clock set back makes a segment young, never negative.
+func expired(now, newestRecord, successorCreated uint64, age time.Duration) bool {
+	last := min(newestRecord, successorCreated)
+	return now > last && now-last > uint64(age.Microseconds())
+}
+
+func (l *Log) newestTimestamp(d segment.Descriptor) (uint64, error) {
+	file, entries, err := l.store.sealed.get(l, d)
+	if err != nil {
+		return 0, &LogError{Label: l.label, Op: "retention", Err: err}
+	}
+	defer file.release()
+	var from segment.IndexEntry
+	if len(entries) > 0 {
+		from = entries[len(entries)-1]
+	}
+	newest, ok, err := segment.LastTimestamp(file, from, d.Size)
+	if err != nil {
+		return 0, &LogError{Label: l.label, Op: "retention", Err: err}
+	}
+	if !ok {
+		return 0, nil // a segment without records is as old as can be
+	}
+	return newest, nil
+}
+
+// removeOldest takes the oldest segment off the log. It leaves the list first,
+// so that no new read plans for it; readers that have it open finish. One
+// directory flush per segment, oldest first: after any crash what is left is a
+// contiguous log that begins later.
+func (l *Log) removeOldest(d segment.Descriptor) error {
+	l.mu.Lock()
+	l.mu.sealed = append([]segment.Descriptor(nil), l.mu.sealed[1:]...)
+	l.mu.Unlock()
+	l.store.sealed.drop(l, d.ID, false)
+	err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
+	if err != nil && !device.IsNotExist(err) {
+		l.mu.Lock()
+		l.mu.sealed = append([]segment.Descriptor{d}, l.mu.sealed...)
+		l.mu.Unlock()
+		return &LogError{Label: l.label, Op: "retention", Err: err}
+	}
+	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID))); err != nil && !device.IsNotExist(err) {
+		// An index without its segment is ignored and removed at the next open.
+		l.store.logger.Warn("the index of a trimmed segment could not be removed", "log", l.label, "error", err)
+	}
+	if err := l.store.flushDir(l.dir); err != nil {
+		l.store.counters.syncFailures.Add(1)
+		return l.poisonWith(err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"felix.local/felix/device"
+	"felix.local/felix/recovery"
+	"felix.local/felix/segment"
+)
+
+// ceilingLocked is the size an append may bring the active segment to.
+func (l *Log) ceilingLocked() int64 {
+	if l.mu.roll.preparing || l.mu.retired != nil {
+		return l.cfg.SegmentBytes / 100 * int64(100+l.cfg.MaxOvershootPercent)
+	}
+	return l.cfg.SegmentBytes
+}
+
+// rollFor starts the segment that b opens. It runs in the commit loop, after
+// everything staged before b was written.
+//
+// Order: an older retired segment is sealed first; the active one is sealed
+// (its data, index and length durable) before its successor exists; the
+// successor's header and name are durable, and durable.mark has moved to it,
+// before the first record in it can be acknowledged.
+func (l *Log) rollFor(b *batch) error {
+	prepared, err := l.settleRolls()
+	if err != nil {
+		return err
+	}
+	if prepared != nil {
+		return l.installPrepared(b, prepared)
+	}
+	if err := l.sealActive(); err != nil {
+		return err
+	}
+	return l.openSuccessor(b.first, b.version)
+}
+
+// settleRolls waits until no background roll is under way and takes what one has
+// prepared.
+func (l *Log) settleRolls() (*preparedSegment, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.mu.roll.preparing || l.mu.roll.sealing {
+		_ = l.waitLocked(context.Background())
+	}
+	if l.mu.poison != nil {
+		return nil, l.mu.poison
+	}
+	prepared := l.mu.roll.prepared
+	l.mu.roll.prepared = nil
+	return prepared, nil
+}
+
+// sealActive seals the active segment if it holds records; all that was written
+// is durable afterwards. The caller holds the commit role.
+func (l *Log) sealActive() error {
+	w := &l.mu.active
+	if !w.hasRecords() {
+		return nil
+	}
+	if _, err := l.writerFile(); err != nil {
+		return l.usable("open segment", err)
+	}
+	l.awaitReservation()
+	if err := l.sealSegment(w); err != nil {
+		l.store.counters.syncFailures.Add(1)
+		return l.poisonWith(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.durable = l.mu.written
+	l.notifyLocked()
+	return l.mu.poison
+}
+
+// openSuccessor creates the segment that follows the active one, which is sealed
+// or empty, and makes it the active one.
+func (l *Log) openSuccessor(base uint64, version uint16) error {
+	w := &l.mu.active
+	id := w.id + 1
+	header := segment.Header{Version: version, BaseOffset: base, CreatedAtMicros: l.store.nowMicros()}
+	if err := l.store.makeRoom(l); err != nil {
+		return err
+	}
+	f, err := recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
+	if err != nil {
+		return l.createFailed(err)
+	}
+	l.swap(writer{
+		id: id, base: base, createdAt: header.CreatedAtMicros, version: version, file: newOpenFile(f),
+		size: segment.HeaderSize, synced: segment.HeaderSize, next: base,
+		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
+	}, false)
+	l.store.counters.rolls.Add(1)
+	// The mark moves before the first acknowledgement in the new segment: a
+	// mark that stayed behind would let rot in it pass for an unfinished write.
+	// One that could not be written is only stale, which the next tick mends.
+	if err := l.saveMark(true); err != nil {
+		l.store.counters.markWriteFailures.Add(1)
+		l.store.logger.Warn("durable.mark could not be moved to the new segment", "log", l.label, "error", err)
+	}
+	return nil
+}
+
+// createFailed says what it means that a segment could not be created: what was
+// made is removed and the next append tries again, unless the directory could
+// not be flushed, which leaves open which names it holds.
+func (l *Log) createFailed(err error) error {
+	var create *recovery.CreateError
+	unknownNames := errors.As(err, &create) && create.Stage == recovery.StageDirectory
+	if unknownNames || device.ClassOf(err) == device.ClassOutcomeUnknown {
+		l.store.counters.syncFailures.Add(1)
+		return l.poisonWith(err)
+	}
+	return l.usable("create segment", err)
+}
+
+// swap makes next the active segment. The former one joins the sealed ones, or
+// becomes the retired one when its seal is still to come, or is removed when it
+// holds no record: an empty file must not stay in the chain.
+func (l *Log) swap(next writer, retire bool) {
+	former := l.mu.active
+	l.mu.Lock()
+	switch {
+	case !former.hasRecords():
+	case retire:
+		l.mu.retired = &former
+	default:
+		l.mu.sealed = appendDescriptor(l.mu.sealed, former.descriptor())
+	}
+	l.mu.active = next
+	l.notifyLocked()
+	l.mu.Unlock()
+	l.store.writers.opened(l)
+	switch {
+	case !former.hasRecords():
+		l.removeEmpty(former)
+	case !retire:
+		l.store.sealed.adopt(l, former)
+	}
+}
+
+// appendDescriptor copies: readers hold the former slice.
+func appendDescriptor(sealed []segment.Descriptor, d segment.Descriptor) []segment.Descriptor {
+	out := make([]segment.Descriptor, len(sealed), len(sealed)+1)
+	copy(out, sealed)
+	return append(out, d)
+}
+
+// removeEmpty deletes a segment that never held a record. If that fails the file
+// stays as an empty link of the chain, which every reader steps over.
+func (l *Log) removeEmpty(w writer) {
+	if w.file != nil {
+		w.file.release()
+	}
+	for _, name := range []string{segment.LogName(w.id), segment.IndexName(w.id)} {
+		if err := l.store.fs.Remove(filepath.Join(l.dir, name)); err != nil && !device.IsNotExist(err) {
+			l.store.logger.Warn("an empty segment could not be removed", "log", l.label, "error", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/recovery"
+	"felix.local/felix/segment"
+)
+
+// Store is one root directory: its lock, its I/O backend, the memory and
+// descriptors its logs share, and the timers that flush, mark and trim them.
+type Store struct {
+	cfg      Config
+	root     string
+	fs       device.FS
+	queue    device.Queue
+	ownQueue bool
+	backend  Backend
+	locks    []io.Closer
+	logger   *slog.Logger
+	observer Observer
+
+	arena       *device.Arena
+	staging     *budget
+	sealed      *sealedCache
+	writers     *writerCache
+	space       *spaceGuard
+	inline      chan struct{}
+	opening     chan struct{}
+	allocateOff atomic.Bool
+	counters    counters
+	dirty       dirtyLists
+
+	stop    chan struct{}
+	running sync.WaitGroup
+	mu      struct {
+		sync.Mutex
+		closed bool
+		logs   map[string]*Log
+		// opening holds directories that are being recovered.
+		opening map[string]ShardKey
+	}
+}
+
+// Backend says how the store reaches the disk and why.
+func (s *Store) Backend() Backend { return s.backend }
+
+// Root is the store's directory.
+func (s *Store) Root() string { return s.root }
+
+// disk is what package recovery works on.
+func (s *Store) disk() recovery.Disk {
+	return recovery.Disk{FS: s.fs, Queue: s.queue, IndexFailed: func(string, error) {
+		s.counters.indexWriteFailures.Add(1)
+	}}
+}
+
+// do runs one operation through the queue. After an unknown outcome the kernel
+// may still be at work on the file, so it is kept open until the process ends.
+func (s *Store) do(op *device.Op) error {
+	err := device.Do(s.queue, op)
+	s.keepIfUnknown(op)
+	return err
+}
+
+func (s *Store) keepIfUnknown(op *device.Op) {
+	if op.Err == nil || device.ClassOf(op.Err) != device.ClassOutcomeUnknown {
+		return
+	}
+	if f, ok := op.File.(*openFile); ok {
+		f.hold()
+	}
+}
+
+// closeAfter closes a file that one operation used, unless its outcome is
+// unknown: then the kernel may still be at work on it.
+func (s *Store) closeAfter(f device.File, err error) {
+	if device.ClassOf(err) == device.ClassOutcomeUnknown {
+		return
+	}
+	_ = f.Close() // whatever had to be durable was flushed through f before
+}
+
+// flushDir makes the names in a directory durable.
+func (s *Store) flushDir(dir string) error {
+	f, err := s.fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	err = s.do(&device.Op{Kind: device.FlushAll, File: f})
+	s.closeAfter(f, err)
+	return err
+}
+
+// nowMicros is the wall clock in microseconds since 1970.
+func (s *Store) nowMicros() uint64 {
+	if s.cfg.NowMicros != nil {
+		return s.cfg.NowMicros()
+	}
+	return uint64(max(0, time.Now().UnixMicro()))
+}
+
+func (s *Store) logs() []*Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*Log, 0, len(s.mu.logs))
+	for _, l := range s.mu.logs {
+		out = append(out, l)
+	}
+	return out
+}
+
+// Log gives an open log by its directory's name.
+func (s *Store) log(name string) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.logs[name]
+}
+
+// OpenLog opens a shard, recovering it first; a shard that does not exist is
+// created at offset 0.
+func (s *Store) OpenLog(ctx context.Context, key ShardKey) (*Log, error) {
+	return s.OpenLogAt(ctx, key, 0)
+}
+
+// OpenLogAt is OpenLog, but a shard without segments begins at base. A log that
+// holds segments keeps its own base.
+func (s *Store) OpenLogAt(ctx context.Context, key ShardKey, base uint64) (*Log, error) {
+	name := key.DirName()
+	if err := s.claim(name, key); err != nil {
+		return nil, err
+	}
+	l, err := s.openDir(ctx, filepath.Join(s.root, name), key.Label(), base)
+	s.settle(name, l)
+	return l, err
+}
+
+// claim keeps a directory for one opener.
+func (s *Store) claim(name string, key ShardKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return &ClosedError{Label: s.root}
+	}
+	label, taken := "", false
+	if other, ok := s.mu.opening[name]; ok {
+		label, taken = other.Label(), true
+	} else if l := s.mu.logs[name]; l != nil {
+		label, taken = l.label, true
+	}
+	switch {
+	case taken && label != key.Label():
+		return &ShardMismatchError{Dir: name, Expected: label, Found: key.Label()}
+	case taken:
+		return &AlreadyOpenError{Label: label}
+	}
+	s.mu.opening[name] = key
+	return nil
+}
+
+func (s *Store) settle(name string, l *Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.opening, name)
+	if l != nil {
+		l.name = name
+		s.mu.logs[name] = l
+	}
+}
+
+// openersMax bounds how many logs are recovered at once, and so the threads and
+// descriptors that takes.
+const openersMax = 8
+
+func (s *Store) openDir(ctx context.Context, dir, label string, base uint64) (*Log, error) {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return nil, &LogError{Label: label, Op: "open", Err: ctx.Err()}
+	}
+	recovered, err := recovery.Open(s.disk(), dir, label, recovery.Policy{
+		RepairChecksumTail: s.cfg.RepairChecksumTail,
+		VerifyAllOnOpen:    s.cfg.VerifyAllOnOpen,
+		IndexSpacingBytes:  s.cfg.IndexSpacingBytes,
+		PlacedBase:         base,
+		SideCopiesKept:     s.cfg.SideCopiesKept,
+		FileMode:           s.cfg.FileMode,
+		DirMode:            s.cfg.DirMode,
+		NowMicros:          s.nowMicros,
+	})
+	if err != nil {
+		if device.ClassOf(err) == device.ClassFull {
+			s.counters.full.Add(1)
+			return nil, &FullError{Label: label, Cause: err}
+		}
+		return nil, &LogError{Label: label, Op: "open", Err: err}
+	}
+	return s.newLog(dir, label, recovered), nil
+}
+
+func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
+	l := &Log{
+		store: s, cfg: s.cfg, dir: dir, label: label, report: r.Report,
+		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax),
+		maintenance: make(chan struct{}, 1),
+	}
+	l.commitFn = func() { l.commit(nil) }
+	l.flushFn = func() { s.flushLogs([]*Log{l}) }
+	a := r.Active
+	l.mu.sealed = r.Sealed
+	l.mu.active = writer{
+		id: a.ID, base: a.BaseOffset, createdAt: a.CreatedAtMicros, version: a.Version,
+		size: a.Size, synced: a.Size, next: a.NextOffset,
+		entries: r.ActiveEntries, indexed: len(r.ActiveEntries),
+		builder: segment.IndexBuilder{Spacing: s.cfg.IndexSpacingBytes, Since: r.ActiveSince},
+	}
+	// Recovery flushed everything it kept.
+	l.mu.written, l.mu.durable = a.NextOffset, a.NextOffset
+	l.mu.marked, l.mu.markSynced = r.Mark, r.Mark
+	l.replanLocked()
+	c := &s.counters
+	c.recoveryTruncated.Add(uint64(r.Report.TruncatedBytes))
+	c.recoveryAbandoned.Add(uint64(r.Report.AbandonedRolls))
+	c.recoveryIndexRebuilds.Add(uint64(r.Report.IndexRebuilds))
+	s.observer.Recovered(r.Report)
+	return l
+}
+
+// Close drains and closes every log, then the backend, then gives the root's lock
+// back. When ctx ends first it returns what was not flushed; the store is closed
+// to new work either way.
+//
+// After a lost ring the kernel may still be at work on buffers and files. They
+// stay, and so does the lock: the root can be opened again by a new process only.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return &ClosedError{Label: s.root}
+	}
+	s.mu.closed = true
+	s.mu.Unlock()
+	close(s.stop)
+	s.running.Wait()
+
+	errs := s.closeLogs(ctx)
+	if s.queue.Stats().Lost != nil {
+		return errors.Join(append(errs, &BackendLostError{Root: s.root, Cause: s.queue.Stats().Lost})...)
+	}
+	if len(s.logs()) > 0 {
+		// Operations are under way that ctx left no time for: what they name
+		// must stay.
+		return errors.Join(errs...)
+	}
+	if s.ownQueue {
+		errs = append(errs, s.queue.Close())
+	}
+	s.arena.Close()
+	for _, lock := range s.locks {
+		errs = append(errs, lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closersMax bounds how many logs are closed at once.
+const closersMax = 16
+
+func (s *Store) closeLogs(ctx context.Context) []error {
+	var (
+		wait sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+		slot = make(chan struct{}, closersMax)
+	)
+	for _, l := range s.logs() {
+		slot <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slot }()
+			if err := l.Close(ctx); err != nil && !errors.Is(err, ErrClosed) {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	return errs
+}

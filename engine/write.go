@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"felix.local/felix/device"
+)
+
+var errUnlinked = errors.New("the segment file has no name any more: its directory or file was removed")
+
+// write carries one batch to its segment and acknowledges it, or fails it and
+// everything behind it.
+func (l *Log) write(b *batch) {
+	started := time.Now()
+	if b.roll {
+		if err := l.rollFor(b); err != nil {
+			l.fail(b, err)
+			return
+		}
+	}
+	file, err := l.writerFile()
+	if err != nil {
+		l.fail(b, l.usable("open segment", err))
+		return
+	}
+	if err := l.reserve(file, b.end()); err != nil {
+		l.fail(b, err)
+		return
+	}
+	w := &l.mu.active
+	l.mu.Lock()
+	atSynced := w.synced == b.pos
+	l.mu.Unlock()
+	if w.size != b.pos {
+		panic("engine: a batch does not start where the segment ends")
+	}
+
+	onCommit := l.cfg.FsyncMode == FsyncOnCommit
+	op := &l.writeOp
+	op.Kind, op.File, op.Buf, op.Pos = device.Write, file, b.buf, b.pos
+	// A dsync write covers its own bytes and nothing else: it may only be the
+	// commit when everything below it is on the device.
+	if onCommit && atSynced && l.store.backend.DsyncWrite {
+		op.Kind = device.WriteDsync
+	}
+	err = l.perform(op)
+	op.Buf = nil
+	if err != nil {
+		l.writeFailed(b, file, op.Kind, err)
+		return
+	}
+	durable := op.Kind == device.WriteDsync
+	if onCommit && (!durable || op.Pieces > 1) {
+		// The flush is submitted after the write's completion: in one
+		// submission the two would be unordered.
+		if err := l.flushFile(file); err != nil {
+			l.fail(b, l.syncFailed(b, started, err))
+			return
+		}
+		durable = true
+	}
+	if durable {
+		// A record in a file that lost its name does not survive the process.
+		linked, err := file.Linked()
+		if err == nil && !linked {
+			err = device.NewError("commit", file.Name(), b.pos, errUnlinked)
+		}
+		if err != nil {
+			l.fail(b, l.syncFailed(b, started, err))
+			return
+		}
+	}
+	l.publish(b, durable, started)
+}
+
+// publish moves the bounds past the batch and acknowledges it.
+func (l *Log) publish(b *batch, durable bool, started time.Time) {
+	l.mu.Lock()
+	if l.mu.poison != nil {
+		// Another part of the log failed meanwhile (a seal, a flush); nothing
+		// may be reported over it.
+		poison := l.mu.poison
+		l.mu.Unlock()
+		l.fail(b, poison)
+		return
+	}
+	w := &l.mu.active
+	w.size, w.next, w.builder, w.newest = b.end(), b.next, b.builder, b.newest
+	w.entries = append(w.entries, b.entries...)
+	l.mu.written = b.next
+	if durable {
+		w.synced = b.end()
+		l.mu.durable = b.next
+	}
+	waiting := int64(0)
+	if durable {
+		waiting = l.stagedAppends.Load() - int64(b.appends)
+	}
+	l.notifyLocked()
+	l.mu.Unlock()
+	took := time.Since(started)
+	l.finish(b)
+	l.last.released = int64(b.appends) + waiting
+	l.last.at = time.Now()
+	l.last.flush = took
+	if durable {
+		l.store.counters.syncs.Add(1)
+		l.store.observer.Synced(b.records(), took, nil)
+	}
+	l.store.becameDirty(l, !durable)
+	l.writeIndex(false)
+	l.maybePrepareRoll()
+}
+
+// perform runs a data-path operation by the route the rule gives it.
+func (l *Log) perform(op *device.Op) error {
+	if l.store.inlineWrite(l.cfg.FsyncMode, op) {
+		return l.store.performInline(op)
+	}
+	return l.store.do(op)
+}
+
+// flushFile makes every completed write of file durable. Only the holder of the
+// commit loop's role calls it.
+func (l *Log) flushFile(file device.File) error {
+	op := &l.flushOp
+	op.Kind, op.File = device.Flush, file
+	return l.store.do(op)
+}
+
+// syncFailed poisons the log for a flush, or a durable write, that failed.
+func (l *Log) syncFailed(b *batch, started time.Time, err error) error {
+	l.store.counters.syncFailures.Add(1)
+	l.store.observer.Synced(b.records(), time.Since(started), err)
+	return l.poisonWith(err)
+}
+
+// writeFailed decides what a failed write means.
+//
+// A plain write that failed, for whatever reason, and a dsync write that found
+// no room did not happen as far as any promise goes: everything below it was
+// durable or never promised, so the file is cut back to the last good position
+// and the log stays usable. Any other failure of a dsync write leaves unknown
+// what the device holds, and poisons.
+func (l *Log) writeFailed(b *batch, file device.File, kind device.Kind, err error) {
+	class := device.ClassOf(err)
+	if class == device.ClassOutcomeUnknown {
+		// The kernel may still be reading the buffer; it stays mapped until
+		// the process ends.
+		b.buf = nil
+	}
+	if class == device.ClassOutcomeUnknown || kind == device.WriteDsync && class != device.ClassFull {
+		l.fail(b, l.syncFailed(b, time.Now(), err))
+		return
+	}
+	if rewindErr := l.rewind(file, b.pos); rewindErr != nil {
+		l.fail(b, l.poisonWith(errors.Join(err, rewindErr)))
+		return
+	}
+	l.fail(b, l.usable("append", err))
+}
+
+// rewind cuts the active segment back to pos and makes that durable before
+// anything is appended again: a later crash must not bring back bytes of a write
+// that was reported as failed. Reserved blocks go with the cut.
+func (l *Log) rewind(file device.File, pos int64) error {
+	l.awaitReservation()
+	if err := file.Truncate(pos); err != nil {
+		return err
+	}
+	if err := l.flushFile(file); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &l.mu.active
+	w.reserve = reservation{}
+	w.synced = pos
+	if l.mu.retired == nil {
+		l.mu.durable = w.next
+	}
+	return nil
+}
+
+// usable wraps an error that leaves the log usable.
+func (l *Log) usable(op string, err error) error {
+	if device.ClassOf(err) == device.ClassFull {
+		l.store.counters.full.Add(1)
+		return &FullError{Label: l.label, Cause: err}
+	}
+	return &LogError{Label: l.label, Op: op, Err: err}
+}
