@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"felix.local/felix/device"
+	"felix.local/felix/fallback"
 	"felix.local/felix/segment"
+	"felix.local/felix/uring"
 )
 
 // Config is everything a Store can be told. Start from DefaultConfig: a zero
@@ -73,11 +75,9 @@ type Config struct {
 	IOURing IOURingMode
 	// RingEntries is the size of the submission queue.
 	RingEntries int
-	// RingWorkersMax bounds the kernel's worker threads behind the ring; 0
-	// derives it from the number of CPUs.
+	// RingWorkersMax bounds the kernel's worker threads behind the ring.
 	RingWorkersMax int
-	// PoolWorkers is the number of blocking workers; 0 derives it from the
-	// number of CPUs.
+	// PoolWorkers is the most operations the blocking pool has under way.
 	PoolWorkers int
 
 	// FileMode and DirMode are the permissions of what the store creates.
@@ -113,7 +113,9 @@ const (
 	DefaultOpenSealedMax        = 256
 	DefaultStagedBytesMax       = 64 << 20
 	DefaultStagedBytesPerLogMax = 16 << 20
-	DefaultRingEntries          = 256
+	DefaultRingEntries          = uring.DefaultEntries
+	DefaultRingWorkersMax       = uring.DefaultWorkers
+	DefaultPoolWorkers          = fallback.WorkersDefault
 	DefaultFileMode             = fs.FileMode(0o640)
 	DefaultDirMode              = fs.FileMode(0o750)
 
@@ -124,8 +126,9 @@ const (
 	SegmentBytesMax = 16 << 40
 	// OpenFilesMin is what a store needs to roll one log while it reads.
 	OpenFilesMin = 16
-	// RingEntriesMax bounds the memory a ring pins.
-	RingEntriesMax = 4096
+	// RingEntriesMin leaves one entry beside the ring's own, RingEntriesMax
+	// bounds the memory a ring pins.
+	RingEntriesMin, RingEntriesMax = 2, 4096
 	// WorkersMax bounds kernel workers and pool workers alike.
 	WorkersMax = 1024
 )
@@ -151,6 +154,8 @@ func DefaultConfig() Config {
 		StagedBytesPerLogMax:     DefaultStagedBytesPerLogMax,
 		IOURing:                  IOURingAuto,
 		RingEntries:              DefaultRingEntries,
+		RingWorkersMax:           DefaultRingWorkersMax,
+		PoolWorkers:              DefaultPoolWorkers,
 		FileMode:                 DefaultFileMode,
 		DirMode:                  DefaultDirMode,
 	}
@@ -225,9 +230,9 @@ func (c Config) problems() []string {
 	if c.IOURing > IOURingRequire {
 		v.add("IOURing", c.IOURing, "is not one of auto, off, require")
 	}
-	v.between("RingEntries", int64(c.RingEntries), 1, RingEntriesMax)
-	v.between("RingWorkersMax", int64(c.RingWorkersMax), 0, WorkersMax)
-	v.between("PoolWorkers", int64(c.PoolWorkers), 0, WorkersMax)
+	v.between("RingEntries", int64(c.RingEntries), RingEntriesMin, RingEntriesMax)
+	v.between("RingWorkersMax", int64(c.RingWorkersMax), 1, WorkersMax)
+	v.between("PoolWorkers", int64(c.PoolWorkers), 1, WorkersMax)
 	v.mode("FileMode", c.FileMode, 0o600)
 	v.mode("DirMode", c.DirMode, 0o700)
 	return v.problems

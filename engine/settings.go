@@ -87,11 +87,11 @@ func Variables() []Variable {
 			func(c *Config, text string) (err error) { c.IOURing, err = ParseIOURingMode(text); return err },
 		},
 		integer("FELIX_STORAGE_RING_ENTRIES", "256", "entries of the submission queue", "RingEntries",
-			1, func(c *Config) *int { return &c.RingEntries }),
-		integer("FELIX_STORAGE_RING_WORKERS_MAX", "0", "kernel worker threads behind the ring at most; 0: derived from the CPUs", "RingWorkersMax",
-			0, func(c *Config) *int { return &c.RingWorkersMax }),
-		integer("FELIX_STORAGE_POOL_WORKERS", "0", "workers of the blocking pool; 0: derived from the CPUs", "PoolWorkers",
-			0, func(c *Config) *int { return &c.PoolWorkers }),
+			2, func(c *Config) *int { return &c.RingEntries }),
+		integer("FELIX_STORAGE_RING_WORKERS_MAX", "64", "kernel worker threads behind the ring at most", "RingWorkersMax",
+			1, func(c *Config) *int { return &c.RingWorkersMax }),
+		integer("FELIX_STORAGE_POOL_WORKERS", "32", "operations the blocking pool has under way at most", "PoolWorkers",
+			1, func(c *Config) *int { return &c.PoolWorkers }),
 	}
 }
 
