@@ -9,7 +9,9 @@ import (
 	"felix.local/felix/device/devicetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain finds goroutines that outlive their ring. The loop of a lost ring must
+// stay: it keeps what the kernel may still use.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, keepers()) }
 
 func TestTheRingKeepsEveryPromiseOfADisk(t *testing.T) {
 	for name, o := range map[string]Options{"one in flight": {Entries: 2}, "the default": {}} {

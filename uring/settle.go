@@ -33,6 +33,7 @@ func (l *loop) begin(op *device.Op) {
 		l.ring.complete(op, 0, failure(op, 0, err))
 		return
 	}
+	l.ring.counters.inFlight.Add(1)
 	l.send(l.slots.take(op, fd, int64(op.SubmittedAt.Sub(l.ring.opened))))
 }
 
@@ -137,5 +138,6 @@ func (l *loop) end(index uint32, err error) {
 	at := &l.slots.all[index]
 	op, n := at.op, at.done
 	l.slots.release(index)
+	l.ring.counters.inFlight.Add(-1)
 	l.ring.complete(op, n, err)
 }
