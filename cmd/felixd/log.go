@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"felix.local/felix/bench"
+	"felix.local/felix/engine"
+)
+
+// logLabel names the log in errors: the tool works on a shard directory alone,
+// without the root that would say whose it is.
+const logLabel = "log-tool"
+
+// logFlags are shared by the commands that open a log.
+type logFlags struct {
+	Dir string `name:"dir" required:"" type:"path" placeholder:"DIR" help:"the shard directory itself"`
+	storageFlags
+	outputFlags
+}
+
+// logDefaults are the tool's own defaults: it is for trying and measuring, so an
+// acknowledgement means durable, and segments are small enough to see rolls.
+func logDefaults() map[string]string {
+	return map[string]string{
+		"FELIX_DURABLE_FSYNC_MODE":    "on_commit",
+		"FELIX_DURABLE_SEGMENT_BYTES": "67108864",
+	}
+}
+
+// open opens the log of a shard directory.
+func (a *app) open(flags *logFlags) (*engine.Store, *engine.Log, engine.Config, error) {
+	config, err := flags.config(logDefaults())
+	if err != nil {
+		return nil, nil, config, err
+	}
+	config.Logger = a.logger
+	store, log, err := engine.OpenSingle(a.ctx, flags.Dir, logLabel, config)
+	return store, log, config, err
+}
+
+// payloadFlags say how long a record is.
+type payloadFlags struct {
+	PayloadBytes int `name:"payload-bytes" default:"128" placeholder:"BYTES" help:"payload of each record, at least 34"`
+}
+
+// Validate is called by kong.
+func (f *payloadFlags) Validate() error {
+	if f.PayloadBytes < bench.PayloadBytesMin {
+		return fmt.Errorf("payload-bytes must be at least %d, is %d", bench.PayloadBytesMin, f.PayloadBytes)
+	}
+	return nil
+}
+
+// openedEvent says where appending starts.
+type openedEvent struct {
+	Dir         string `json:"dir"`
+	StartOffset uint64 `json:"start_offset"`
+	Fsync       string `json:"fsync"`
+	Backend     string `json:"backend"`
+}
+
+func (openedEvent) kind() string { return "opened" }
+
+func (e openedEvent) text() string {
+	return fmt.Sprintf("opened %s at offset %d, fsync %s, backend %s", e.Dir, e.StartOffset, e.Fsync, e.Backend)
+}
+
+// backendName renders the backend with its driver, as "ring/native".
+func backendName(b engine.Backend) string {
+	if b.Driver == "" {
+		return b.Name
+	}
+	return b.Name + "/" + b.Driver
+}
+
+// atLeast refuses numbers below their least value, all at once.
+type atLeast struct {
+	flag       string
+	value, low int64
+}
+
+func validate(checks ...atLeast) error {
+	var problems []error
+	for _, c := range checks {
+		if c.value < c.low {
+			problems = append(problems, fmt.Errorf("%s must be at least %d, is %d", c.flag, c.low, c.value))
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"felix.local/felix/bench"
+	"felix.local/felix/cmd/felixd/metrics"
+	"felix.local/felix/engine"
+)
+
+type benchCommand struct {
+	Dir string `name:"dir" required:"" type:"path" env:"FELIX_BENCH_DIR" placeholder:"DIR" help:"a directory for this run alone"`
+	storageFlags
+	outputFlags
+	Records       int64   `name:"records" default:"20000" env:"FELIX_BENCH_RECORDS" placeholder:"N" help:"records to measure"`
+	WarmupRecords int64   `name:"warmup-records" default:"2000" placeholder:"N" help:"records appended before measuring"`
+	PayloadBytes  int     `name:"payload-bytes" default:"128" env:"FELIX_BENCH_PAYLOAD" placeholder:"BYTES" help:"payload of each record, at least 34"`
+	Batch         numbers `name:"batch" default:"1" env:"FELIX_BENCH_BATCH" placeholder:"N..." help:"records per append; several values make several rows"`
+	Concurrency   numbers `name:"concurrency" default:"1" env:"FELIX_BENCH_CONCURRENCY" placeholder:"N..." help:"publishers, each with one append outstanding; several values make several rows"`
+	Logs          int     `name:"logs" default:"1" placeholder:"N" help:"logs the publishers are spread over"`
+	Label         string  `name:"label" default:"run" help:"label of the rows"`
+	Matrix        bool    `name:"matrix" help:"rows for none, periodic and on_commit, batch 1 and 16, 1, 8 and 64 publishers"`
+	Backends      words   `name:"backends" placeholder:"NAME..." help:"ring, pool or both: each row on each, in turn; default: as configured"`
+	Rounds        int     `name:"rounds" default:"1" placeholder:"N" help:"repeat all rows and report each row's median round by rate"`
+	Markdown      bool    `name:"markdown" help:"print a table for a document at the end"`
+	metricsFlags
+}
+
+// Validate is called by kong.
+func (c *benchCommand) Validate() error {
+	var problems []error
+	for _, backend := range c.Backends {
+		if _, known := backendModes[backend]; !known {
+			problems = append(problems, fmt.Errorf("backends: %q is not ring or pool", backend))
+		}
+	}
+	problems = append(problems, validate(
+		atLeast{"records", c.Records, 1},
+		atLeast{"warmup-records", c.WarmupRecords, 0},
+		atLeast{"payload-bytes", int64(c.PayloadBytes), int64(bench.PayloadBytesMin)},
+		atLeast{"batch", int64(slices.Min(c.Batch)), 1},
+		atLeast{"concurrency", int64(slices.Min(c.Concurrency)), 1},
+		atLeast{"logs", int64(c.Logs), 1},
+		atLeast{"rounds", int64(c.Rounds), 1},
+	))
+	return errors.Join(problems...)
+}
+
+// backendModes maps a backend asked for to the setting that forces it.
+var backendModes = map[string]string{"ring": "require", "pool": "0"}
+
+// benchEvent is one row.
+type benchEvent struct{ bench.Row }
+
+func (benchEvent) kind() string { return "bench" }
+
+func (e benchEvent) text() string {
+	return fmt.Sprintf("%-14s %-12s batch %-3d publishers %-3d %10.0f records/s   p50 %6d  p99 %6d  max %6d µs   device dsync %d µs",
+		e.Fsync, e.Backend, e.Batch, e.Concurrency, e.RecordsPerSecond,
+		e.LatencyMicros.P50, e.LatencyMicros.P99, e.LatencyMicros.Max, e.DeviceDsyncMicros)
+}
+
+// benchRun is one row to be measured.
+type benchRun struct {
+	fsync   string // empty: as configured
+	backend string // empty: as configured
+	load    bench.Load
+}
+
+func (c *benchCommand) Run(a *app) (err error) {
+	out := a.output(c.outputFlags)
+	exporter, stop, err := c.serve(a)
+	if err != nil {
+		return err
+	}
+	defer joined(&err, stop)
+	runs := c.runs()
+	single := len(runs) == 1 && c.Rounds == 1
+	rows := make([]bench.Row, 0, len(runs)*c.Rounds)
+	for round := range c.Rounds {
+		for i, run := range runs {
+			dir := c.Dir
+			if !single {
+				dir = filepath.Join(c.Dir, fmt.Sprintf("bench-%d-%d", round, i))
+			}
+			row, err := c.measure(a, out, run, dir, exporter)
+			if err != nil {
+				return err
+			}
+			if !single {
+				if err := os.RemoveAll(dir); err != nil {
+					return err
+				}
+			}
+			rows = append(rows, row)
+			if c.Rounds == 1 && !c.Markdown {
+				if err := out.emit(benchEvent{row}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return c.report(a, out, rows)
+}
+
+// report prints what was not printed row by row.
+func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
+	medians := bench.Median(rows)
+	if c.Markdown {
+		_, err := fmt.Fprint(a.stdout, bench.Markdown(medians))
+		return err
+	}
+	if c.Rounds == 1 {
+		return nil
+	}
+	for _, row := range medians {
+		if err := out.emit(benchEvent{row}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs lists the rows, backends innermost so that what is compared runs side by side.
+func (c *benchCommand) runs() []benchRun {
+	fsyncs, batches, concurrencies, backends := []string{""}, c.Batch, c.Concurrency, []string(c.Backends)
+	if c.Matrix {
+		fsyncs = []string{"none", "periodic", "on_commit"}
+		if len(batches) == 1 {
+			batches = numbers{1, 16}
+		}
+		if len(concurrencies) == 1 {
+			concurrencies = numbers{1, 8, 64}
+		}
+	}
+	if len(backends) == 0 {
+		backends = []string{""}
+	}
+	var runs []benchRun
+	for _, fsync := range fsyncs {
+		for _, batch := range batches {
+			for _, concurrency := range concurrencies {
+				for _, backend := range backends {
+					runs = append(runs, benchRun{fsync, backend, bench.Load{
+						Records: c.Records, WarmupRecords: c.WarmupRecords, PayloadBytes: c.PayloadBytes,
+						Batch: batch, Concurrency: concurrency,
+					}})
+				}
+			}
+		}
+	}
+	return runs
+}
+
+// measure runs one row in dir, with the device measured right before and after.
+func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, exporter *metrics.Metrics) (row bench.Row, err error) {
+	flags := c.storageFlags
+	if run.fsync != "" {
+		flags.Fsync = run.fsync
+	}
+	if run.backend != "" {
+		flags.IOURing = backendModes[run.backend]
+	}
+	config, err := flags.config(logDefaults())
+	if err != nil {
+		return row, err
+	}
+	config.Logger = a.logger
+	if exporter != nil {
+		config.Observer = exporter
+	}
+	store, logs, err := openLogs(a.ctx, dir, c.Logs, config)
+	if err != nil {
+		return row, err
+	}
+	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
+	if exporter != nil {
+		exporter.Attach(store)
+		defer exporter.Detach()
+	}
+	before, err := bench.MeasureFloor(bench.FloorOptions{Dir: dir})
+	if err != nil {
+		return row, err
+	}
+	bar := a.progress(out, run.load.Records+run.load.WarmupRecords, fmt.Sprintf("%s ×%d", config.Fsync(), run.load.Concurrency))
+	result, err := run.load.Run(a.ctx, bench.LogTarget(logs), func(n int64) { _ = bar.Add64(n) })
+	_ = bar.Finish()
+	if err != nil {
+		return row, err
+	}
+	after, err := bench.MeasureFloor(bench.FloorOptions{Dir: dir})
+	if err != nil {
+		return row, err
+	}
+	return result.Row(c.Label, config.Fsync(), backendName(store.Backend()), c.Logs, before, after), nil
+}
+
+// openLogs opens a shard directory, or a root with several.
+func openLogs(ctx context.Context, dir string, n int, config engine.Config) (*engine.Store, []*engine.Log, error) {
+	if n == 1 {
+		store, log, err := engine.OpenSingle(ctx, dir, logLabel, config)
+		return store, []*engine.Log{log}, err
+	}
+	store, err := engine.OpenStore(ctx, dir, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	logs := make([]*engine.Log, n)
+	for i := range logs {
+		key := engine.ShardKey{Tenant: "bench", Namespace: "default", Stream: "load", Shard: uint32(i)}
+		if logs[i], err = store.OpenLog(ctx, key); err != nil {
+			return nil, nil, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	return store, logs, nil
+}
+
+// numbers is a flag with several numbers, separated by blanks or commas.
+type numbers []int
+
+// UnmarshalText reads the flag.
+func (n *numbers) UnmarshalText(text []byte) error {
+	*n = nil
+	for _, word := range split(string(text)) {
+		value, err := strconv.Atoi(word)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", word)
+		}
+		*n = append(*n, value)
+	}
+	if len(*n) == 0 {
+		return errors.New("no number given")
+	}
+	return nil
+}
+
+// words is a flag with several words, separated by blanks or commas.
+type words []string
+
+// UnmarshalText reads the flag.
+func (w *words) UnmarshalText(text []byte) error {
+	*w = split(string(text))
+	return nil
+}
+
+func split(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' })
+}

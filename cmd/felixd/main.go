@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"felix.local/felix/engine"
+)
+
+// progressInterval is the time between two paints of a progress bar.
+const progressInterval = 100 * time.Millisecond
+
+// commands is the grammar: every command, flag and variable.
+type commands struct {
+	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect and print a log."`
+	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers: kernel, io_uring, filesystem, limits, cost of a flush."`
+	Demo    demoCommand    `cmd:"" help:"Append, kill the writer, recover, verify; exits non-zero when a claim does not hold."`
+	Version versionCommand `cmd:"" help:"Print what was built."`
+
+	DemoOrders demoOrdersCommand `cmd:"" hidden:"" help:"The part of the demo that ends without closing."`
+
+	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" help:"debug, info, warn or error; logs go to standard error"`
+}
+
+type logCommands struct {
+	Write   writeCommand   `cmd:"" help:"Append records whose payload follows from their offset."`
+	Verify  verifyCommand  `cmd:"" help:"Open the log, read every record and check its payload."`
+	Bench   benchCommand   `cmd:"" help:"Measure appends, with the device's own cost beside them."`
+	Inspect inspectCommand `cmd:"" help:"Say what opening would repair or refuse; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
+	Dump    dumpCommand    `cmd:"" help:"Print the records of a directory or one segment file; changes nothing."`
+}
+
+// app is what a command runs with.
+type app struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	logger         *slog.Logger
+	// known are the variables that some flag reads.
+	known []string
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the program without the process around it.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var grammar commands
+	helped := false
+	parser, err := kong.New(
+		&grammar,
+		kong.Name("felixd"),
+		kong.Description("Felix, a durable log for Linux hosts."),
+		kong.Vars(storageHelp()),
+		kong.Vars{"offset_max": offsetMax()},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.ExplicitGroups([]kong.Group{{Key: "storage", Title: "Storage settings:"}}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		panic("felixd: the command grammar is invalid: " + err.Error())
+	}
+	parsed, err := parser.Parse(args)
+	if helped {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "felixd: %s; see felixd --help\n", oneLine(err))
+		return exitUsage
+	}
+	a := &app{
+		ctx: ctx, stdout: stdout, stderr: stderr, known: knownVariables(parser.Model),
+		logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: grammar.LogLevel})),
+	}
+	for _, unknown := range engine.UnknownVariables(os.Environ(), a.known) {
+		fmt.Fprintln(stderr, "felixd: warning:", unknownText(unknown))
+	}
+	err = parsed.Run(a)
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(stderr, "felixd: %s\n", oneLine(err))
+	}
+	return exitCode(err)
+}
+
+// knownVariables lists what the grammar reads, and what belongs to Felix but is
+// read elsewhere.
+func knownVariables(model *kong.Application) []string {
+	known := []string{engine.RootVariable, "FELIX_LONG_TESTS"}
+	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			known = append(known, flag.Envs...)
+		}
+		return next(nil)
+	})
+	return known
+}
+
+func unknownText(unknown engine.UnknownVariable) string {
+	if unknown.Closest == "" {
+		return unknown.Name + " is set and nothing reads it"
+	}
+	return unknown.Name + " is set and nothing reads it; did you mean " + unknown.Closest + "?"
+}
+
+// usage is an error in what the user asked for.
+func usage(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// joined closes what a command opened without losing either error.
+func joined(err *error, closing func() error) { *err = errors.Join(*err, closing()) }

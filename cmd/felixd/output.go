@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// outputFlags choose how results are written.
+type outputFlags struct {
+	JSON bool `name:"json" help:"write one JSON object per line; the default when standard output is no terminal"`
+}
+
+// event is one result: a JSON object for programs, text for people.
+type event interface {
+	// kind is the value of the object's "event" field.
+	kind() string
+	// text is what people read, without a final newline; empty to print nothing.
+	text() string
+}
+
+// output writes events. Each is one write, so that a reader of a pipe sees whole
+// lines at once and a killed process leaves none buffered.
+type output struct {
+	w    io.Writer
+	json bool
+}
+
+func (a *app) output(flags outputFlags) *output {
+	return &output{w: a.stdout, json: flags.JSON || !isTerminal(a.stdout)}
+}
+
+func (o *output) emit(e event) error {
+	if o.json {
+		line, err := encodeEvent(e)
+		if err != nil {
+			return err
+		}
+		_, err = o.w.Write(line)
+		return err
+	}
+	if text := e.text(); text != "" {
+		_, err := fmt.Fprintln(o.w, text)
+		return err
+	}
+	return nil
+}
+
+// encodeEvent puts the kind in front of the event's own fields.
+func encodeEvent(e event) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return nil, err
+	}
+	fields := b.Bytes()
+	head := fmt.Appendf(nil, `{"event":%q`, e.kind())
+	if string(fields) != "{}\n" {
+		head = append(head, ',')
+	}
+	return append(head, fields[1:]...), nil
+}
+
+// progress shows how far a long command is, when people are watching. total is
+// -1 when there is no end to reach.
+func (a *app) progress(o *output, total int64, what string) *progressbar.ProgressBar {
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionThrottle(progressInterval),
+	}
+	if o.json || !isTerminal(a.stderr) {
+		options = append(options, progressbar.OptionSetVisibility(false))
+	}
+	return progressbar.NewOptions64(total, options...)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

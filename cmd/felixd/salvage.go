@@ -1,0 +1,257 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"felix.local/felix/segment"
+)
+
+// export prints the records of files in order. next is the offset that belongs
+// at the current place, known once a header or an index told.
+func (d *dump) export(files []dumpFile) error {
+	next, known := uint64(0), false
+	for _, file := range files {
+		if known && next > d.To {
+			return nil
+		}
+		s := salvage{dump: d, path: file.path, next: next, known: known}
+		if err := s.file(file.size); err != nil {
+			return err
+		}
+		next, known = s.next, s.known
+	}
+	return nil
+}
+
+// salvage prints one file. Damage ends it with an error, or is passed over as a
+// gap when the dump skips damage.
+type salvage struct {
+	*dump
+	path  string
+	r     io.ReaderAt
+	size  int64
+	shift int64 // bytes that a made-up header stands before the file's first
+	next  uint64
+	known bool
+}
+
+func (s *salvage) file(size int64) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s.r, s.size = f, size
+	if size < 0 {
+		s.size = info.Size()
+	}
+	pos, err := s.start()
+	if err != nil {
+		return err
+	}
+	for pos < s.size {
+		if pos, err = s.stretch(pos); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start reads the header and returns where the records begin.
+func (s *salvage) start() (int64, error) {
+	head := make([]byte, segment.HeaderSize)
+	n, err := s.r.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	header, err := segment.DecodeHeader(head[:n])
+	if err != nil {
+		if !s.SkipDamaged {
+			return 0, s.refuse(err, 0)
+		}
+		return s.headless(err)
+	}
+	if s.known && header.BaseOffset != s.next {
+		reason := fmt.Sprintf("the segment starts at offset %d", header.BaseOffset)
+		if !s.SkipDamaged {
+			return 0, s.refuse(errors.New(reason), 0)
+		}
+		if err := s.gap(0, 0, &header.BaseOffset, reason); err != nil {
+			return 0, err
+		}
+	}
+	s.next, s.known = header.BaseOffset, true
+	return segment.HeaderSize, nil
+}
+
+// headless prepares a file whose header is no use: a made-up one is put in
+// front of all its bytes, and the first record is searched for.
+func (s *salvage) headless(cause error) (int64, error) {
+	pos, offset, found, err := s.firstRecord()
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return s.size, s.gap(0, s.size, nil, cause.Error())
+	}
+	if pos > 0 || s.known && offset != s.next {
+		if err := s.gap(0, pos, &offset, cause.Error()); err != nil {
+			return 0, err
+		}
+	}
+	s.next, s.known = offset, true
+	header := segment.Header{Version: segment.VersionNewest, BaseOffset: offset}.AppendTo(nil)
+	s.r, s.shift = &prefixed{head: header, body: s.r}, segment.HeaderSize
+	s.size += s.shift
+	return pos + s.shift, nil
+}
+
+// firstRecord searches for the first intact record. Without an idea of its
+// offset every position has to be tried.
+func (s *salvage) firstRecord() (pos int64, offset uint64, found bool, err error) {
+	if s.known {
+		pos, found, err = segment.Resync(s.r, 0, s.size, s.next)
+		if err != nil || found {
+			offset, err = s.offsetAt(pos)
+			return pos, offset, found, err
+		}
+	}
+	var head [segment.RecordHeaderSize]byte
+	window := io.NewSectionReader(s.r, 0, s.size)
+	buffered := newSlidingReader(window)
+	for pos = 0; pos+segment.RecordHeaderSize <= s.size; pos++ {
+		if err := buffered.at(head[:], pos); err != nil {
+			return 0, 0, false, err
+		}
+		h, err := segment.DecodeRecordHeader(head[:])
+		if err != nil || pos+h.Size() > s.size {
+			continue
+		}
+		at, found, err := segment.Resync(s.r, pos, s.size, h.Offset)
+		if err != nil {
+			return 0, 0, false, err
+		}
+		if found && at == pos {
+			return pos, h.Offset, true, nil
+		}
+	}
+	return 0, 0, false, nil
+}
+
+// stretch prints the run of intact records at pos and returns where the next
+// run begins, the end of the file when there is none.
+func (s *salvage) stretch(pos int64) (int64, error) {
+	options := segment.ScanOptions{Each: func(_ int64, r segment.Record) error { return s.emitRecord(r) }}
+	if pos != segment.HeaderSize {
+		options.From = &segment.IndexEntry{Offset: s.next, Position: pos}
+	}
+	result, err := segment.Scan(s.r, s.size, options)
+	if err != nil {
+		return 0, err
+	}
+	s.next = result.NextOffset
+	damage := result.Damage
+	if damage == nil {
+		return s.size, nil
+	}
+	if !s.SkipDamaged {
+		return 0, s.refuse(damage.Cause, damage.Position)
+	}
+	resume := damage.Position + 1
+	if damage.Cause.Kind == segment.RecordChecksum {
+		// The length was vouched for; what lies inside the payload is no record.
+		resume = damage.ClaimedEnd
+	} else if damage.Cause.Kind == segment.OffsetOutOfOrder {
+		resume = damage.Position // intact, with another offset
+	}
+	at, found, err := segment.Resync(s.r, resume, s.size, s.next)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return s.size, s.gap(damage.Position-s.shift, s.size-s.shift, nil, damage.Cause.Error())
+	}
+	offset, err := s.offsetAt(at)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.gap(damage.Position-s.shift, at-s.shift, &offset, damage.Cause.Error()); err != nil {
+		return 0, err
+	}
+	s.next = offset
+	return at, nil
+}
+
+// offsetAt is the offset of the record at pos, which is known to be intact.
+func (s *salvage) offsetAt(pos int64) (uint64, error) {
+	var head [segment.RecordHeaderSize]byte
+	if _, err := s.r.ReadAt(head[:], pos); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	h, err := segment.DecodeRecordHeader(head[:])
+	return h.Offset, err
+}
+
+func (s *salvage) gap(position, end int64, next *uint64, reason string) error {
+	return s.emitGap(gapEvent{
+		File: filepath.Base(s.path), Position: position, End: end,
+		OffsetExpected: s.next, OffsetNext: next, Reason: reason,
+	})
+}
+
+func (s *salvage) refuse(cause error, position int64) error {
+	return &exitError{code: exitRefused, err: fmt.Errorf(
+		"%s at position %d: %w; --skip-damaged exports what is readable", s.path, position, cause)}
+}
+
+// prefixed is head followed by body.
+type prefixed struct {
+	head []byte
+	body io.ReaderAt
+}
+
+// ReadAt implements io.ReaderAt.
+func (p *prefixed) ReadAt(b []byte, pos int64) (int, error) {
+	n := 0
+	if pos < int64(len(p.head)) {
+		n = copy(b, p.head[pos:])
+		if n == len(b) {
+			return n, nil
+		}
+	}
+	m, err := p.body.ReadAt(b[n:], pos+int64(n)-int64(len(p.head)))
+	return n + m, err
+}
+
+// slidingReader reads at ascending positions through one buffer.
+type slidingReader struct {
+	r     io.ReaderAt
+	buf   []byte
+	start int64
+	have  int
+}
+
+func newSlidingReader(r io.ReaderAt) *slidingReader {
+	return &slidingReader{r: r, buf: make([]byte, 1<<16)}
+}
+
+// at fills p from pos on; the file holds that much.
+func (w *slidingReader) at(p []byte, pos int64) error {
+	if pos < w.start || pos+int64(len(p)) > w.start+int64(w.have) {
+		n, err := w.r.ReadAt(w.buf, pos)
+		if n < len(p) {
+			return fmt.Errorf("read at position %d: %w", pos, err)
+		}
+		w.start, w.have = pos, n
+	}
+	copy(p, w.buf[pos-w.start:])
+	return nil
+}
