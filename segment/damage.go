@@ -1,6 +1,9 @@
 package segment
 
-import "io"
+import (
+	"io"
+	"math"
+)
 
 // Damage is the first place at which a segment stops being a row of intact
 // records, and what is known about the bytes from there on.
@@ -75,7 +78,7 @@ func zeroFrom(w *window, floor, size int64) (int64, error) {
 func Resync(r io.ReaderAt, from, size int64, minOffset uint64) (pos int64, found bool, err error) {
 	w := newWindow(r, size, nil)
 	for from = max(from, 0); ; {
-		pos, h, found, err := seekRecord(w, from, minOffset)
+		pos, h, found, err := seekRecord(w, from, minOffset, math.MaxUint64)
 		if !found || err != nil {
 			return 0, false, err
 		}

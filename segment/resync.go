@@ -3,7 +3,8 @@ package segment
 import "encoding/binary"
 
 // countIntact counts the intact records from pos to the window's end with
-// offsets of at least minOffset, each higher than the one before.
+// offsets of at least minOffset, each higher than the one before. pos lies past
+// the place where minOffset would belong.
 //
 // Where a record header verifies, the next record is expected at its end;
 // where none does, the search goes on byte by byte. Every byte is so looked at
@@ -11,6 +12,8 @@ import "encoding/binary"
 // beside 20 bytes for each position that holds a plausible offset: the work is
 // proportional to the bytes, whatever they are.
 func countIntact(w *window, pos int64, minOffset uint64) (intact uint64, err error) {
+	// Where records were lost, each took up some of the bytes.
+	maxOffset := minOffset + uint64(max(w.end-pos, 0))/RecordHeaderSize
 	for pos < w.end {
 		h, _, damage, err := w.header(pos)
 		if err != nil {
@@ -21,7 +24,7 @@ func countIntact(w *window, pos int64, minOffset uint64) (intact uint64, err err
 				return intact, nil
 			}
 			var found bool
-			if pos, h, found, err = seekRecord(w, pos+1, minOffset); err != nil || !found {
+			if pos, h, found, err = seekRecord(w, pos+1, minOffset, maxOffset); err != nil || !found {
 				return intact, err
 			}
 		}
@@ -41,18 +44,17 @@ func countIntact(w *window, pos int64, minOffset uint64) (intact uint64, err err
 }
 
 // seekRecord looks byte by byte, from pos on, for a record header that verifies,
-// whose record ends before the window does, and whose offset is plausible: at
-// least minOffset, and no further above it than the remaining bytes could hold
-// records. The payload is not checked.
-func seekRecord(w *window, pos int64, minOffset uint64) (int64, RecordHeader, bool, error) {
+// whose record ends before the window does, and whose offset lies between
+// minOffset and maxOffset: the closer they are, the fewer places need a
+// checksum. The payload is not checked.
+func seekRecord(w *window, pos int64, minOffset, maxOffset uint64) (int64, RecordHeader, bool, error) {
 	for pos <= w.end-RecordHeaderSize {
 		b, err := w.need(pos, RecordHeaderSize)
 		if err != nil {
 			return 0, RecordHeader{}, false, err
 		}
-		span := uint64(w.end-pos) / RecordHeaderSize
 		for i := 0; i+RecordHeaderSize <= len(b); i++ {
-			if binary.BigEndian.Uint64(b[i+recordAtOffset:])-minOffset > span {
+			if binary.BigEndian.Uint64(b[i+recordAtOffset:])-minOffset > maxOffset-minOffset {
 				continue
 			}
 			h, verdict := parseRecordHeader(b[i:])
