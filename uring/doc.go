@@ -20,9 +20,10 @@
 // Kernel worker threads also belong to the submitting thread. The registered
 // maximum is kept in the ring and applied by the kernel to every thread that
 // uses the ring, those that already do and those that first do so later
-// (Linux 5.15 and later; older kernels refuse the registration). It bounds the
-// workers of one thread, not their sum. Idle workers end by themselves. So it is
-// registered once, and not again when the loop moves.
+// (Linux 5.15 and later; older kernels refuse the registration). So it is
+// registered once, and not again when the loop moves. It bounds the workers of one
+// thread, not their sum; idle workers end by themselves after seconds. A thread
+// that uses several rings keeps the maximum of the one it joined last.
 //
 // # Where the loop waits, and how it is woken
 //

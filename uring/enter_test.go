@@ -37,7 +37,7 @@ func TestAStormOfRefusalsIsSurvived(t *testing.T) {
 			}
 			r := f.mustOpen(Options{})
 			var ops []*device.Op
-			for i := range 500 {
+			for i := range 150 {
 				ops = append(ops, &device.Op{File: &fakeFile{}, Buf: make([]byte, 8), Pos: int64(8 * i)})
 			}
 			r.Submit(ops...)
