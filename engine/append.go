@@ -81,6 +81,9 @@ func (p Pending) Offsets() AppendResult { return p.result }
 // Wait returns the outcome, as Append does. Each Wait is one observation for
 // the append duration.
 func (p Pending) Wait(ctx context.Context) (AppendResult, error) {
+	if ctx.Done() == nil {
+		<-p.b.done
+	}
 	select {
 	case <-p.b.done:
 	default:
@@ -221,6 +224,7 @@ func (l *Log) batchForLocked(size int64, version uint16) (*batch, error) {
 		return nil, &LogError{Label: l.label, Op: "append", Err: err}
 	}
 	if roll {
+		l.mu.roll.claimed = l.mu.roll.prepared != nil
 		p.size, p.records = segment.HeaderSize, false
 		p.version = max(segment.VersionDefault, version, p.version)
 		p.builder = segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes}

@@ -21,6 +21,8 @@ type backgroundRoll struct {
 	// goroutine seals the retired segment.
 	preparing, sealing bool
 	prepared           *preparedSegment
+	// claimed: the append that switches to the prepared segment is staged.
+	claimed bool
 }
 
 type preparedSegment struct {
@@ -29,7 +31,7 @@ type preparedSegment struct {
 	reserved int64
 }
 
-func (r *backgroundRoll) readyLocked() bool { return r.prepared != nil }
+func (r *backgroundRoll) readyLocked() bool { return r.prepared != nil && !r.claimed }
 
 // maybePrepareRoll starts the preparation once the active segment has passed the
 // threshold. The commit loop calls it.
@@ -37,7 +39,7 @@ func (l *Log) maybePrepareRoll() {
 	if l.cfg.RolloverThresholdPercent >= 100 {
 		return
 	}
-	if l.mu.active.size < l.cfg.SegmentBytes/100*int64(l.cfg.RolloverThresholdPercent) {
+	if l.mu.active.size < l.cfg.SegmentBytes*int64(l.cfg.RolloverThresholdPercent)/100 {
 		return
 	}
 	l.mu.Lock()
@@ -160,8 +162,8 @@ func (l *Log) sealRetired(w *writer) {
 		return
 	}
 	l.mu.sealed = appendDescriptor(l.mu.sealed, w.descriptor())
-	l.mu.durable = max(l.mu.durable, w.next)
 	l.mu.retired = nil
+	l.advanceDurableLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
 	l.store.sealed.adopt(l, *w)

@@ -64,6 +64,19 @@ func (l *Log) commit(until *batch) {
 	}
 }
 
+// handOver ends a goroutine's turn as the commit loop: what was staged meanwhile
+// goes to a loop of its own.
+func (l *Log) handOver() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.mu.staged) > 0 {
+		go l.commitFn()
+		return
+	}
+	l.mu.committing = false
+	l.notifyLocked()
+}
+
 // finish completes a batch that succeeded.
 func (l *Log) finish(b *batch) {
 	c := &l.store.counters

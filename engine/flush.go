@@ -61,6 +61,9 @@ func (p *flushPass) round() (again bool) {
 	l := p.log
 	err := p.op.Err
 	l.store.keepIfUnknown(&p.op)
+	if err == nil && !p.pending && p.file != nil {
+		err = l.stillNamed(p.file, p.size)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

@@ -35,6 +35,8 @@ type Log struct {
 	recent atomic.Bool
 	// flushListed and markListed say that a timer has the log on its list.
 	flushListed, markListed atomic.Bool
+	// markFailing says that the last lazy mark failed and was reported.
+	markFailing atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -125,6 +127,7 @@ type plan struct {
 // replanLocked forgets what was staged: the next append follows what is written.
 func (l *Log) replanLocked() {
 	w := &l.mu.active
+	l.mu.roll.claimed = false
 	l.mu.plan = plan{next: w.next, size: w.size, version: w.version, records: w.hasRecords(), builder: w.builder}
 }
 
@@ -190,6 +193,21 @@ func (l *Log) unsyncedBytesLocked() int64 {
 		n += l.mu.retired.size - l.mu.retired.synced
 	}
 	return n
+}
+
+// advanceDurableLocked moves the durable bound to what the positions synced
+// prove. It stays while a retired segment has unsynced bytes: nothing past a
+// loss may be reported durable.
+func (l *Log) advanceDurableLocked() {
+	if r := l.mu.retired; r != nil && r.synced < r.size {
+		return
+	}
+	w := &l.mu.active
+	bound := w.base
+	if w.synced == w.size {
+		bound = w.next
+	}
+	l.mu.durable = max(l.mu.durable, bound)
 }
 
 // Segments describes the log's files, oldest first; the last is the active one.

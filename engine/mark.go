@@ -131,9 +131,13 @@ func (s *Store) saveMarks(logs []*Log, synced bool) {
 			if err := w.end(); err != nil {
 				// A stale mark only widens what recovery may cut.
 				s.counters.markWriteFailures.Add(1)
-				s.logger.Warn("durable.mark could not be written; it is tried again", "log", w.log.label, "error", err)
+				if w.log.markFailing.CompareAndSwap(false, true) {
+					s.logger.Warn("durable.mark could not be written; it is tried again", "log", w.log.label, "error", err)
+				}
 				s.listMark(w.log)
+				continue
 			}
+			w.log.markFailing.Store(false)
 		}
 	}
 }

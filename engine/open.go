@@ -71,7 +71,7 @@ func newStore(root string, cfg Config) *Store {
 	s := &Store{
 		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer,
 		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
-		inline: make(chan struct{}, inlineTokens), opening: make(chan struct{}, openersMax),
+		inlineTokens: make(chan struct{}, inlineTokens), opening: make(chan struct{}, openersMax),
 		stop: make(chan struct{}),
 	}
 	if s.logger == nil {

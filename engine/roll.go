@@ -13,7 +13,7 @@ import (
 // ceilingLocked is the size an append may bring the active segment to.
 func (l *Log) ceilingLocked() int64 {
 	if l.mu.roll.preparing || l.mu.retired != nil {
-		return l.cfg.SegmentBytes / 100 * int64(100+l.cfg.MaxOvershootPercent)
+		return l.cfg.SegmentBytes + l.cfg.SegmentBytes*int64(l.cfg.MaxOvershootPercent)/100
 	}
 	return l.cfg.SegmentBytes
 }
@@ -51,7 +51,7 @@ func (l *Log) settleRolls() (*preparedSegment, error) {
 		return nil, l.mu.poison
 	}
 	prepared := l.mu.roll.prepared
-	l.mu.roll.prepared = nil
+	l.mu.roll.prepared, l.mu.roll.claimed = nil, false
 	return prepared, nil
 }
 
@@ -72,7 +72,7 @@ func (l *Log) sealActive() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.durable = l.mu.written
+	l.advanceDurableLocked()
 	l.notifyLocked()
 	return l.mu.poison
 }

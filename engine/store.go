@@ -28,16 +28,17 @@ type Store struct {
 	logger   *slog.Logger
 	observer Observer
 
-	arena       *device.Arena
-	staging     *budget
-	sealed      *sealedCache
-	writers     *writerCache
-	space       *spaceGuard
-	inline      chan struct{}
-	opening     chan struct{}
-	allocateOff atomic.Bool
-	counters    counters
-	dirty       dirtyLists
+	arena        *device.Arena
+	staging      *budget
+	sealed       *sealedCache
+	writers      *writerCache
+	space        *spaceGuard
+	inlineTokens chan struct{}
+	solo         solo
+	opening      chan struct{}
+	allocateOff  atomic.Bool
+	counters     counters
+	dirty        dirtyLists
 
 	stop    chan struct{}
 	running sync.WaitGroup

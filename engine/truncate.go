@@ -68,7 +68,7 @@ func (l *Log) flushActive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.synced = w.size
-	l.mu.durable = l.mu.written
+	l.advanceDurableLocked()
 	l.notifyLocked()
 	return nil
 }

@@ -61,17 +61,22 @@ func (l *Log) write(b *batch) {
 		durable = true
 	}
 	if durable {
-		// A record in a file that lost its name does not survive the process.
-		linked, err := file.Linked()
-		if err == nil && !linked {
-			err = device.NewError("commit", file.Name(), b.pos, errUnlinked)
-		}
-		if err != nil {
+		if err := l.stillNamed(file, b.pos); err != nil {
 			l.fail(b, l.syncFailed(b, started, err))
 			return
 		}
 	}
 	l.publish(b, durable, started)
+}
+
+// stillNamed fails when a segment lost its name: a record in such a file does
+// not survive the process, however durable its bytes are.
+func (l *Log) stillNamed(file device.File, pos int64) error {
+	linked, err := file.Linked()
+	if err == nil && !linked {
+		err = device.NewError("commit", file.Name(), pos, errUnlinked)
+	}
+	return err
 }
 
 // publish moves the bounds past the batch and acknowledges it.
@@ -115,7 +120,7 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 
 // perform runs a data-path operation by the route the rule gives it.
 func (l *Log) perform(op *device.Op) error {
-	if l.store.inlineWrite(l.cfg.FsyncMode, op) {
+	if l.store.inline(l, op) {
 		return l.store.performInline(op)
 	}
 	return l.store.do(op)
@@ -177,9 +182,7 @@ func (l *Log) rewind(file device.File, pos int64) error {
 	w := &l.mu.active
 	w.reserve = reservation{}
 	w.synced = pos
-	if l.mu.retired == nil {
-		l.mu.durable = w.next
-	}
+	l.advanceDurableLocked()
 	return nil
 }
 

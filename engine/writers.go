@@ -123,7 +123,7 @@ func (l *Log) giveUpFile() bool {
 	l.mu.Unlock()
 	file.release()
 	l.store.writers.closed(l)
-	l.commit(nil) // what was staged meanwhile, then the end of the role
+	l.handOver()
 	return true
 }
 
