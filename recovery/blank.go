@@ -53,7 +53,7 @@ func (d *decision) dropAbandoned() {
 		case newest.Full == nil:
 			d.ask(newest)
 		case newest.Full.Records == 0:
-			goes = d.dropEmptyNewest(newest, d.live[len(d.live)-2])
+			goes = d.dropEmptyNewest(newest)
 		}
 		if !goes {
 			return
@@ -86,18 +86,18 @@ func (d *decision) dropBlankNewest(f *Facts) bool {
 // dropEmptyNewest plans the end of a newest segment without records, and reports
 // whether it goes. It stays when it begins where the log ends: that is what a
 // roll leaves.
-func (d *decision) dropEmptyNewest(f, previous *Facts) bool {
+func (d *decision) dropEmptyNewest(f *Facts) bool {
 	if f.Full.Damage != nil && !d.tail(f, false).cut {
 		return false // its first record is damaged, which is for the tail check to judge
 	}
-	next, known := d.endOf(previous)
+	end := d.endBefore(f)
 	base := f.Header.BaseOffset
 	switch {
-	case d.asking(), known && next == base:
+	case d.asking(), end.known && end.next == base && end.agrees:
 		return false
-	case !known && !previous.Blank:
+	case !end.known && !end.blank:
 		return false // the damage in front of it has to be judged first
-	case d.wasActive(f) && !(known && next > base):
+	case d.wasActive(f) && (!end.known || end.next < base):
 		// It was in use, so the log did reach its base, and the segment in
 		// front is short: records are missing, and this is the witness.
 		return false
@@ -109,6 +109,34 @@ func (d *decision) dropEmptyNewest(f, previous *Facts) bool {
 		d.drop(f, reason)
 	}
 	return true
+}
+
+// logEnd is where the log stands in front of a segment.
+type logEnd struct {
+	next  uint64
+	known bool
+	// blank says that it is unknown for want of a header that was ever written.
+	blank bool
+	// agrees says that all segments without records on the way there begin at
+	// the same offset as the one asked about.
+	agrees bool
+}
+
+// endBefore finds where the log stands in front of the newest segment f. Other
+// segments without records say nothing about it: they may be preparations
+// abandoned just like f, and two of those agree with each other.
+func (d *decision) endBefore(f *Facts) logEnd {
+	end := logEnd{agrees: true}
+	for i := len(d.live) - 2; i >= 0; i-- {
+		earlier := d.live[i]
+		end.next, end.known = d.endOf(earlier)
+		end.blank = earlier.Blank
+		if !end.known || earlier.Full == nil || earlier.Full.Records > 0 {
+			return end
+		}
+		end.agrees = end.agrees && earlier.Header.BaseOffset == f.Header.BaseOffset
+	}
+	return end
 }
 
 // wasActive reports whether the mark proves that the log once continued in f.

@@ -89,6 +89,29 @@ func blankCases() []damageCase {
 			want:  "delete segment 3; delete segment 2; [0,10) in 2",
 		},
 		{
+			name:  "C202 preparations that agree only with each other are abandoned",
+			setup: func(s *shard) { s.sealed(1); s.put(1, headerBytes(9)); s.put(2, headerBytes(9)); s.mark(0, at(5)) },
+			want:  "delete segment 2; delete segment 1; [0,5) in 1",
+		},
+		{
+			name:  "C202 a preparation in front of one that fits is abandoned with it",
+			setup: func(s *shard) { s.sealed(1); s.put(1, headerBytes(9)); s.put(2, headerBytes(5)) },
+			want:  "delete segment 2; delete segment 1; [0,5) in 1",
+		},
+		{
+			name:  "C202 empty segments that begin where the log ends stay",
+			setup: func(s *shard) { s.sealed(1); s.put(1, headerBytes(5)); s.put(2, headerBytes(5)) },
+			want:  "[0,5) in 3",
+		},
+		{
+			name:  "C202 an empty log of one segment keeps it",
+			setup: func(s *shard) { s.put(3, headerBytes(70)); s.mark(3, 32) }, want: "[70,70) in 1",
+		},
+		{
+			name:  "C202 of empty segments only, the first says where the log stands",
+			setup: func(s *shard) { s.put(3, headerBytes(70)); s.put(4, headerBytes(80)) }, want: "delete segment 4; [70,70) in 1",
+		},
+		{
 			name:  "C202 an abandoned preparation with a torn record is set aside",
 			setup: func(s *shard) { s.sealed(1); s.put(1, segmentBytes(9, 1)[:60]) }, want: "set segment aside 1; [0,5) in 1",
 		},

@@ -47,7 +47,7 @@ func (p *Plan) String() string {
 
 func (p *Plan) summary() string {
 	if p.Refused() {
-		return fmt.Sprintf("would refuse to open (%d reasons), nothing would be changed", len(p.Refusals))
+		return fmt.Sprintf("would refuse to open (%s), nothing would be changed", counted(len(p.Refusals), "reason"))
 	}
 	first := p.Active.BaseOffset
 	if len(p.Sealed) > 0 {
@@ -55,9 +55,16 @@ func (p *Plan) summary() string {
 	}
 	state := "clean"
 	if n := p.RepairsPlanned(); n > 0 {
-		state = fmt.Sprintf("%d repairs planned", n)
+		state = counted(n, "repair") + " planned"
 	}
-	return fmt.Sprintf("%s, %d segments, offsets %d to %d", state, len(p.Sealed)+1, first, p.Active.NextOffset)
+	return fmt.Sprintf("%s, %s, offsets %d to %d", state, counted(len(p.Sealed)+1, "segment"), first, p.Active.NextOffset)
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // String renders one step.
@@ -71,7 +78,7 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " at position %d (%d bytes)", s.Position, s.Cut())
 	}
 	if s.RecordsDropped > 0 {
-		fmt.Fprintf(&b, ", dropping %d intact records", s.RecordsDropped)
+		fmt.Fprintf(&b, ", dropping %s", counted(int(s.RecordsDropped), "intact record"))
 	}
 	fmt.Fprintf(&b, ": %s", s.Reason)
 	if s.BelowMark {

@@ -33,7 +33,7 @@ func (d *decision) checkSealed() {
 func (d *decision) whyNotSealed(f *Facts) string {
 	why := fmt.Sprintf("%v in a sealed segment, which was on the disk whole", f.Full.Damage.Cause.Kind)
 	if n := f.Full.Damage.IntactAfter; n > 0 {
-		why += fmt.Sprintf("; %d intact records follow", n)
+		why += fmt.Sprintf("; intact records that follow: %d", n)
 	}
 	return why
 }
@@ -87,8 +87,8 @@ func (d *decision) checkActive() {
 		}
 		return
 	}
-	d.warnMissing(active)
 	if active.Full.Damage == nil {
+		d.warnMissing(active)
 		return
 	}
 	v := d.tail(active, d.p.RepairChecksumTail)

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"strconv"
 
 	"felix.local/felix/segment"
 )
@@ -101,7 +102,7 @@ func (d *decision) whyNot(f *Facts, damage *segment.Damage) string {
 		why += fmt.Sprintf("%s vouches for the bytes below position %d, so this was on the disk and rotted", MarkName, from)
 	}
 	if damage.IntactAfter > 0 {
-		why += fmt.Sprintf("; %d intact records follow", damage.IntactAfter)
+		why += "; intact records that follow: " + strconv.FormatUint(damage.IntactAfter, 10)
 	}
 	return why
 }
