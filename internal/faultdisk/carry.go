@@ -26,7 +26,7 @@ func (d *Disk) carry(op *device.Op) *carried {
 	c := &carried{kind: kind}
 	c.shadow.Kind, c.shadow.File = op.Kind, op.File
 	c.shadow.Buf, c.shadow.Pos, c.shadow.Len = op.Buf, op.Pos, op.Len
-	if f, ok := op.File.(*file); ok {
+	if f := ownFile(op.File); f != nil {
 		c.shadow.File, c.node = f.inner, f.node
 	}
 	if c.node != nil && kind&Flushes != 0 {

@@ -394,3 +394,24 @@ func TestANameThatIsTakenIsStillTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// wrapped is a file as a caller may wrap it for reasons of its own.
+type wrapped struct{ device.File }
+
+func (w wrapped) Unwrap() device.File { return w.File }
+
+func TestAFileThatTheCallerWrappedIsCountedOnceAndTracked(t *testing.T) {
+	r := newRig(t, faultdisk.Options{TrackDirty: true})
+	r.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Errno: syscall.EIO, DropDirty: true})
+	f := wrapped{wrapped{r.f}}
+	if err := device.Do(r.Queue(), &device.Op{Kind: device.Write, File: f, Buf: []byte("lost")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := device.Do(r.Queue(), &device.Op{Kind: device.Flush, File: f}); !errors.Is(err, device.ErrIO) {
+		t.Fatal(err)
+	}
+	r.wantContent("")
+	if n := r.Count(faultdisk.Write | faultdisk.Flush); n != 2 {
+		t.Fatalf("%d operations counted", n)
+	}
+}

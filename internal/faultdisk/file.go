@@ -17,6 +17,22 @@ var (
 	_ device.Unwrapper = (*file)(nil)
 )
 
+// ownFile finds the Disk's file behind the wrappers that a caller put around it;
+// nil when it is not one of a Disk's.
+func ownFile(f device.File) *file {
+	for f != nil {
+		if own, ok := f.(*file); ok {
+			return own
+		}
+		u, ok := f.(device.Unwrapper)
+		if !ok {
+			return nil
+		}
+		f = u.Unwrap()
+	}
+	return nil
+}
+
 // Unwrap gives the wrapped file, so that its descriptor can be found.
 func (f *file) Unwrap() device.File { return f.inner }
 

@@ -66,7 +66,7 @@ func (k Kinds) String() string {
 
 // kindOf is the kind of a data-path op.
 func kindOf(op *device.Op) Kinds {
-	if f, ok := op.File.(*file); ok && f.dir && (op.Kind == device.Flush || op.Kind == device.FlushAll) {
+	if f := ownFile(op.File); f != nil && f.dir && (op.Kind == device.Flush || op.Kind == device.FlushAll) {
 		return FlushDir
 	}
 	if op.Kind >= device.KindCount {
