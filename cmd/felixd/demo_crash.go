@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -38,18 +40,40 @@ func (d *demo) crash(dir string, cycle int) error {
 	})
 }
 
-// writeAndKill starts a writer, kills it after some acknowledgements while it
-// goes on, and returns the last offset it reported as acknowledged.
+// writeAndKill has a writer append until it is killed.
 func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	child := exec.CommandContext(d.app.ctx, self, "log", "write", "--dir", dir, "--json", "--report-acks",
-		"--fsync", "on_commit", "--payload-bytes", strconv.Itoa(demoPayloadBytes),
-		"--segment-bytes", strconv.Itoa(demoSegmentBytes), "--index-spacing-bytes", strconv.Itoa(demoIndexSpacing))
-	child.Env = append(os.Environ(), "FELIX_STORAGE_IO_URING="+ioURingSetting(d.config.IOURing))
-	child.Stderr = d.app.stderr
+	v := victim{
+		program: self, acks: d.Acks, stderr: d.app.stderr,
+		env: []string{"FELIX_STORAGE_IO_URING=" + ioURingSetting(d.config.IOURing)},
+		flags: []string{
+			"--dir", dir, "--fsync", "on_commit", "--payload-bytes", strconv.Itoa(demoPayloadBytes),
+			"--segment-bytes", strconv.Itoa(demoSegmentBytes), "--index-spacing-bytes", strconv.Itoa(demoIndexSpacing),
+		},
+	}
+	return v.run(d.app.ctx)
+}
+
+// victim is a writer that is killed while it appends.
+type victim struct {
+	program string
+	// flags and env are added to those of an endless writer that reports.
+	flags, env []string
+	// acks is the number of acknowledgements after which it is killed.
+	acks   int
+	stderr io.Writer
+}
+
+// run starts the writer, kills it while it goes on, and returns the last offset
+// it reported as acknowledged.
+func (v victim) run(ctx context.Context) (acked uint64, err error) {
+	child := exec.CommandContext(ctx, v.program)
+	child.Args = append([]string{"felixd", "log", "write", "--json", "--report-acks"}, v.flags...)
+	child.Env = append(os.Environ(), v.env...)
+	child.Stderr = v.stderr
 	events, err := child.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -69,7 +93,7 @@ func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
 		}
 		acks++
 		acked = e.LastOffset
-		if acks == d.Acks {
+		if acks == v.acks {
 			// From here on lines are read that the writer put in the pipe
 			// before it died: those acknowledgements count too.
 			if err := child.Process.Kill(); err != nil {
@@ -80,7 +104,7 @@ func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
 	err = child.Wait()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
-		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL && acks >= d.Acks {
+		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL && acks >= v.acks {
 			return acked, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -54,6 +55,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	unsetBlank()
 	var grammar commands
 	helped := false
 	parser, err := kong.New(
@@ -90,6 +92,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "felixd: %s\n", oneLine(err))
 	}
 	return exitCode(err)
+}
+
+// unsetBlank makes a blank variable count as unset, for every flag alike.
+func unsetBlank() {
+	for _, line := range os.Environ() {
+		name, value, _ := strings.Cut(line, "=")
+		if strings.HasPrefix(name, engine.VariablePrefix) && strings.TrimSpace(value) == "" {
+			_ = os.Unsetenv(name) // fails for invalid names only, and this one was there
+		}
+	}
 }
 
 // knownVariables lists what the grammar reads, and what belongs to Felix but is
