@@ -53,7 +53,7 @@ type demoEvent struct {
 	Claims  int    `json:"claims"`
 	Failed  int    `json:"failed"`
 	Backend string `json:"backend"`
-	Reason  string `json:"reason,omitempty"`
+	Reason  string `json:"reason"`
 }
 
 func (demoEvent) kind() string { return "demo" }

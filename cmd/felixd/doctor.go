@@ -37,9 +37,10 @@ type backendReport struct {
 	Name            string `json:"name"`
 	Driver          string `json:"driver,omitempty"`
 	Requested       string `json:"requested"`
-	Reason          string `json:"reason,omitempty"`
+	Reason          string `json:"reason"`
 	Remedy          string `json:"remedy,omitempty"`
 	DirectOverwrite bool   `json:"direct_overwrite"`
+	DirectReason    string `json:"direct_overwrite_reason,omitempty"`
 	DsyncWrite      bool   `json:"dsync_write"`
 }
 
@@ -68,6 +69,9 @@ func (e doctorEvent) text() string {
 			line("", "to change it: %s", b.Remedy)
 		}
 		line("", "durable writes in one call: %s; overwriting past the page cache: %s", yesNo(b.DsyncWrite), yesNo(b.DirectOverwrite))
+		if b.DirectReason != "" {
+			line("", "because %s", b.DirectReason)
+		}
 	}
 	f := e.Filesystem
 	line("filesystem", "%s on %s (%s), options %s", f.Type, f.MountPoint, f.Source, f.Options)

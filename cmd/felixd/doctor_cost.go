@@ -49,7 +49,7 @@ func (d *doctor) backend(scratch string) *backendReport {
 	}
 	return &backendReport{
 		Name: b.Name, Driver: b.Driver, Requested: b.Requested.String(), Reason: b.Reason, Remedy: b.Remedy,
-		DirectOverwrite: b.DirectOverwrite, DsyncWrite: b.DsyncWrite,
+		DirectOverwrite: b.DirectOverwrite, DirectReason: b.DirectReason, DsyncWrite: b.DsyncWrite,
 	}
 }
 

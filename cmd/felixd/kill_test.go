@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -83,6 +84,7 @@ func open(t *testing.T, dir, ioURing string) (*engine.Store, *engine.Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Logger = slog.New(slog.DiscardHandler)
 	store, log, err := engine.OpenSingle(t.Context(), dir, logLabel, config)
 	if err != nil {
 		t.Fatal(err)

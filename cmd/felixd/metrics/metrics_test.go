@@ -89,7 +89,7 @@ func TestValuesComeFromTheAttachedStore(t *testing.T) {
 # HELP felix_storage_append_records_total Records acknowledged.
 # TYPE felix_storage_append_records_total counter
 felix_storage_append_records_total 7
-# HELP felix_storage_backend_info The I/O backend; reason says why it is not the ring.
+# HELP felix_storage_backend_info The I/O backend; reason says why this one.
 # TYPE felix_storage_backend_info gauge
 felix_storage_backend_info{backend="ring",driver="native",reason=""} 1
 # HELP felix_storage_full 1 while appends are refused because free space is below the guard.

@@ -120,7 +120,7 @@ func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func backendDesc() *prometheus.Desc {
-	return describe(backendInfo, "The I/O backend; reason says why it is not the ring.", "backend", "driver", "reason")
+	return describe(backendInfo, "The I/O backend; reason says why this one.", "backend", "driver", "reason")
 }
 
 func opsDesc() *prometheus.Desc {
