@@ -12,6 +12,7 @@ import (
 // As with ReadRecords, pos is a place to start looking and end a record
 // boundary. An offset that is not in between is OffsetOutOfOrder.
 func FindPosition(r io.ReaderAt, pos, end int64, offset uint64) (int64, error) {
+	pos = startAt(pos, end)
 	at, err := findFrom(r, pos, end, offset)
 	var c *Corruption
 	if errors.As(err, &c) && pos > HeaderSize {

@@ -84,10 +84,13 @@ func TestATornLastIndexEntryIsDropped(t *testing.T) {
 
 func TestIndexEntriesThatCannotBeAreDropped(t *testing.T) {
 	got, err := DecodeIndex(EncodeIndex(0, []IndexEntry{
-		{0, 31}, {0, 0}, {0, -1}, // inside the header
+		{0, 31},
+		{0, 0},
+		{0, -1}, // inside the header
 		{0, 32},
-		{0, 99},          // same offset
-		{7, 32}, {8, 20}, // position does not ascend
+		{0, 99}, // same offset
+		{7, 32},
+		{8, 20}, // position does not ascend
 		{9, 4000},
 		{5, 5000}, // offset does not ascend
 		{0, 0},    // never written

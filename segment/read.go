@@ -22,6 +22,7 @@ import (
 // Damage is a *Corruption with its position; out and next then hold what came
 // before it.
 func ReadRecords(r io.ReaderAt, pos, end int64, from uint64, budget *Budget, dst []Record) (out []Record, next uint64, full bool, err error) {
+	pos = startAt(pos, end)
 	before := *budget
 	rd := newReader(r, pos, end, from, budget, dst)
 	full, err = rd.walk()
@@ -32,6 +33,16 @@ func ReadRecords(r io.ReaderAt, pos, end int64, from uint64, budget *Budget, dst
 		full, err = rd.walk()
 	}
 	return rd.out, rd.next, full, err
+}
+
+// startAt takes a hint that no record can start at for no hint at all. One at
+// the very end would otherwise make a read come back empty without a look at
+// anything.
+func startAt(pos, end int64) int64 {
+	if pos < HeaderSize || pos >= end {
+		return HeaderSize
+	}
+	return pos
 }
 
 type reader struct {
