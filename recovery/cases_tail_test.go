@@ -152,6 +152,7 @@ func zeroCases() []damageCase {
 		{name: "C209 zeros from a sector boundary within a record on are cut without a mark", setup: put(zeroed(long, sector, len(long)), 0), want: cut},
 		{name: "C209 zeros from a sector boundary within a record refuse below the mark", setup: put(zeroed(long, sector, len(long)), len(long)), want: refused, cause: segment.RecordChecksum},
 		{name: "C209 a few zeros at the end of a bad record are no lost block", setup: put(zeroed(long, len(long)-100, len(long)), 0), want: refused, cause: segment.RecordChecksum},
+		{name: "C209 zeros behind a bad record that is there whole refuse", setup: put(append(flip(segmentBytes(0, 4), at(3)+40), make([]byte, 2000)...), 0), want: refused, cause: segment.RecordChecksum},
 		{name: "C209 zeros in the last sector that begin before it are cut", setup: put(zeroed(flip(long, at(3)+100), 2560, len(long)), 0), want: cut},
 		{name: "C210 zeros with a record behind them refuse without a mark", setup: put(appendRecord(withZeros(512), 4, payloadOf(4)), 0), want: refused, cause: segment.RecordHeaderChecksum, says: "intact records that follow: 1"},
 		{name: "C210 zeros with a record behind them refuse below the mark", setup: put(appendRecord(withZeros(512), 4, payloadOf(4)), at(4)), want: refused, cause: segment.RecordHeaderChecksum},

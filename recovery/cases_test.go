@@ -35,6 +35,10 @@ func emptyCases() []damageCase {
 			name: "a mark that vouches for records of a log without segments refuses", setup: func(s *shard) { s.mark(3, 8192) },
 			want: "refuse 3@8192", says: "every record is missing",
 		},
+		{
+			name: "a mark of a later segment refuses to start an empty log", setup: func(s *shard) { s.mark(1, 32) },
+			want: "refuse 1@32", says: "every record is missing",
+		},
 		{name: "a mark that vouches for no record lets an empty log start", setup: func(s *shard) { s.mark(0, 32) }, want: "make segment 0; [0,0) in 1"},
 		{name: "an intact log is clean", setup: func(s *shard) { s.sealed(3); s.mark(2, at(5)) }, want: "[0,15) in 3"},
 		{name: "an intact log without a mark is clean", setup: func(s *shard) { s.sealed(3) }, want: "[0,15) in 3"},
@@ -110,6 +114,14 @@ func blankCases() []damageCase {
 		{
 			name:  "C202 of empty segments only, the first says where the log stands",
 			setup: func(s *shard) { s.put(3, headerBytes(70)); s.put(4, headerBytes(80)) }, want: "delete segment 4; [70,70) in 1",
+		},
+		{
+			name: "C202 an empty newest segment stays when the one before it lost vouched bytes, and that refuses",
+			setup: func(s *shard) {
+				s.put(0, segmentBytes(0, 5)[:at(4)+9])
+				s.put(1, headerBytes(5))
+				s.mark(0, at(5))
+			}, want: fmt.Sprintf("refuse 0@%d", at(4)), cause: segment.Truncated,
 		},
 		{
 			name:  "C202 an abandoned preparation with a torn record is set aside",

@@ -128,3 +128,29 @@ func checkCopied(t *testing.T, template, s *shard, plan *Plan) {
 		}
 	}
 }
+
+func TestDirectoryThatChangedSinceItWasInspectedIsLeftAlone(t *testing.T) {
+	for name, setup := range map[string]func(*shard){
+		"cut":       func(s *shard) { s.put(0, segmentBytes(0, 2)[:at(1)+9]) },
+		"delete":    func(s *shard) { s.sealed(1); s.put(1, headerBytes(9)) },
+		"set aside": func(s *shard) { s.put(0, segmentBytes(0, 2)[:at(1)+9]); s.put(1, segmentBytes(2, 1)); s.mark(0, 32) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShard(t)
+			setup(s)
+			plan := s.plan(testPolicy())
+			for file := range s.state() {
+				if file != MarkName {
+					s.write(file, append(s.read(file), "more"...))
+				}
+			}
+			before := digest(s.state())
+			if _, err := Apply(osDisk(), plan); err == nil || !strings.Contains(err.Error(), "something else writes to this directory") {
+				t.Errorf("got %v", err)
+			}
+			if before != digest(s.state()) {
+				t.Error("the directory changed")
+			}
+		})
+	}
+}

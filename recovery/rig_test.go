@@ -231,8 +231,7 @@ func (s *shard) log() (records map[uint64]string, first, next uint64) {
 			records[r.Offset] = string(r.Payload)
 			return nil
 		}})
-		if s.unread && result.Damage != nil {
-			next = result.NextOffset
+		if s.unread && err == nil {
 			continue
 		}
 		if err != nil || result.Damage != nil {
