@@ -1,0 +1,161 @@
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "felix.local/felix"
+
+// root is the top of the tree, seen from this package.
+const root = "../.."
+
+// arrows lists what each package may import directly or through others: what is
+// at or behind the end of its arrows.
+//
+//	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► segment ──► device
+//	     │                                         ├──► uring ────────────────────────► device
+//	     └──► bench ──► engine, broker             └──► fallback ─────────────────────► device
+func arrows() map[string][]string {
+	return map[string][]string{
+		"cmd":      {"httpapi", "kafka", "bench"},
+		"httpapi":  {"broker"},
+		"kafka":    {"broker"},
+		"bench":    {"engine", "broker"},
+		"broker":   {"engine"},
+		"engine":   {"recovery", "uring", "fallback"},
+		"recovery": {"segment"},
+		"segment":  {"device"},
+		"uring":    {"device"},
+		"fallback": {"device"},
+		"device":   {},
+	}
+}
+
+// reachable is everything along the arrows from a package.
+func reachable(from string) []string {
+	var found []string
+	var follow func(string)
+	follow = func(at string) {
+		for _, next := range arrows()[at] {
+			if !slices.Contains(found, next) {
+				found = append(found, next)
+				follow(next)
+			}
+		}
+	}
+	follow(from)
+	return found
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	for path, imports := range productImports(t) {
+		from := room(filepath.ToSlash(filepath.Dir(path)))
+		if from == "internal" || isHelper(path) {
+			continue // helpers of tests may import anything
+		}
+		if _, known := arrows()[from]; !known {
+			t.Errorf("%s: %q is no room of this house; add it to the arrows", path, from)
+			continue
+		}
+		allowed := append(reachable(from), from)
+		for _, imported := range imports {
+			rest, ours := strings.CutPrefix(imported, module+"/")
+			switch to := room(rest); {
+			case !ours:
+			case to == "internal" || strings.HasSuffix(rest, "/devicetest"):
+				t.Errorf("%s imports %s, which is for tests", path, imported)
+			case !slices.Contains(allowed, to):
+				t.Errorf("%s imports %s, against the arrows", path, imported)
+			}
+		}
+	}
+}
+
+func TestOnlyTheCommandKnowsPrometheusKongAndProgressBars(t *testing.T) {
+	for path, imports := range productImports(t) {
+		for _, imported := range imports {
+			for _, front := range []string{"github.com/prometheus/", "github.com/alecthomas/kong", "github.com/schollz/progressbar"} {
+				if strings.HasPrefix(imported, front) && !strings.HasPrefix(filepath.ToSlash(path), "cmd/") {
+					t.Errorf("%s imports %s", path, imported)
+				}
+			}
+		}
+	}
+}
+
+// room is the first element of a package's path.
+func room(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+// isHelper says that a package exists for tests only.
+func isHelper(path string) bool {
+	return strings.HasPrefix(filepath.ToSlash(path), "device/devicetest/")
+}
+
+// productImports gives, for every Go file that is no test, its imports.
+func productImports(t *testing.T) map[string][]string {
+	t.Helper()
+	imports := make(map[string][]string)
+	for _, path := range goFiles(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports[path] = nil
+		for _, spec := range file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			imports[path] = append(imports[path], name)
+		}
+	}
+	return imports
+}
+
+// goFiles lists the Go files of this module, relative to its top.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, other := os.Stat(filepath.Join(path, "go.mod"))
+			hidden := strings.HasPrefix(entry.Name(), ".") && path != root
+			if hidden || entry.Name() == "testdata" || other == nil && path != root {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(path, ".go") {
+			relative, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			files = append(files, relative)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("only %d Go files found below %s", len(files), root)
+	}
+	return files
+}
