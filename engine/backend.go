@@ -1,22 +1,174 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+
 	"felix.local/felix/device"
 	"felix.local/felix/fallback"
 	"felix.local/felix/uring"
 )
 
+// Backend says how a store reaches its disk, and why that way.
 type Backend struct {
-	Name, Driver, Reason, Remedy string
-	Requested                    IOURingMode
-	DsyncWrite, DirectOverwrite  bool
+	// Name is "ring" or "pool"; Driver names the ring driver compiled in.
+	Name, Driver string
+	// Requested is the mode that was asked for.
+	Requested IOURingMode
+	// Reason says why this backend was taken, Remedy what to change to get the
+	// ring. Remedy is empty when nothing is amiss.
+	Reason, Remedy string
+	// Errno is the kernel's answer behind Reason, or nil.
+	Errno error
+	// Kernel and Filesystem are what was found.
+	Kernel, Filesystem string
+	// DsyncWrite: one call can write and make durable. Without it a write is
+	// followed by a flush.
+	DsyncWrite bool
+	// DirectOverwrite: the filesystem overwrites written blocks in place, past the
+	// page cache. DirectReason says why not.
+	DirectOverwrite bool
+	DirectReason    string
+	// Ring describes the ring; nil for the pool.
+	Ring *uring.Info
 }
-type backendOptions struct{ RingEntries, RingWorkersMax, PoolWorkers int }
 
-func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions) (device.Queue, Backend, error) {
-	if mode != IOURingOff {
-		r, err := uring.Open(uring.Options{Entries: o.RingEntries, Workers: o.RingWorkersMax})
-		return r, Backend{Name: "ring", DsyncWrite: true}, err
+// String is the backend with its driver, and the reason.
+func (b Backend) String() string {
+	name := b.Name
+	if b.Driver != "" {
+		name += "/" + b.Driver
 	}
-	return fallback.Open(fallback.Options{Workers: o.PoolWorkers}), Backend{Name: "pool", DsyncWrite: true}, nil
+	if b.Reason == "" {
+		return name
+	}
+	return name + ": " + b.Reason
+}
+
+// LogValue puts everything a reader of the log needs into one line.
+func (b Backend) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("name", b.Name), slog.String("requested", b.Requested.String()), slog.String("reason", b.Reason),
+		slog.String("kernel", b.Kernel), slog.String("filesystem", b.Filesystem),
+		slog.Bool("dsync_write", b.DsyncWrite), slog.Bool("direct_overwrite", b.DirectOverwrite),
+	}
+	if b.Remedy != "" {
+		attrs = append(attrs, slog.String("remedy", b.Remedy))
+	}
+	if b.Ring != nil {
+		attrs = append(attrs, slog.String("ring", b.Ring.String()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// BackendError refuses to open a store: the ring is required and cannot be had.
+type BackendError struct {
+	Root           string
+	Reason, Remedy string
+	Err            error
+}
+
+// Error says why there is no ring and what to change.
+func (e *BackendError) Error() string {
+	text := fmt.Sprintf("%s: io_uring is required, but %s", e.Root, e.Reason)
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *BackendError) Unwrap() error { return e.Err }
+
+// backendOptions size the backends. The zero value of system is the running one.
+type backendOptions struct {
+	RingEntries, RingWorkersMax, PoolWorkers int
+	system                                   backendSystem
+}
+
+// ringQueue is a ring as selection sees it.
+type ringQueue interface {
+	device.Queue
+	Info() uring.Info
+}
+
+// refusal is why the ring is not taken.
+type refusal struct {
+	reason, remedy string
+	err            error
+}
+
+// selectBackend chooses once, by doing: it opens a ring and carries real
+// operations on a temporary file in root. Whatever fails gives the pool, which
+// puts the same bytes on the disk, or an error when the ring is required. What
+// the filesystem cannot do is found out on the way and refuses nothing.
+func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions) (device.Queue, Backend, error) {
+	system := o.system.withDefaults()
+	kernel := system.kernel()
+	b := Backend{Requested: mode, Kernel: kernel.String(), Filesystem: "unknown"}
+	if space, err := fs.Space(root); err == nil {
+		b.Filesystem = space.Type
+	}
+	p := prover{fs: fs, root: root, filesystem: b.Filesystem}
+
+	var why refusal
+	switch denied := denial(b.Filesystem, kernel); {
+	case mode == IOURingOff:
+		why = refusal{reason: "io_uring is turned off by the configuration"}
+	case denied != "" && mode != IOURingRequire:
+		why = refusal{reason: denied, remedy: `to use io_uring all the same, set FELIX_STORAGE_IO_URING=require`}
+	default:
+		ring, found, refused := tryRing(&p, system, o)
+		if refused == nil {
+			info := ring.Info()
+			b.Name, b.Driver, b.Ring = "ring", info.Driver, &info
+			b.Reason = "real operations in the data directory succeeded"
+			if found.incomplete != "" {
+				b.Reason = found.incomplete
+			}
+			b.learn(found)
+			return ring, b, nil
+		}
+		why = *refused
+	}
+	if mode == IOURingRequire {
+		return nil, b, &BackendError{Root: root, Reason: why.reason, Remedy: why.remedy, Err: why.err}
+	}
+
+	pool := fallback.Open(fallback.Options{Workers: o.PoolWorkers})
+	b.Name, b.Reason, b.Remedy = "pool", why.reason, why.remedy
+	if errno := syscall.Errno(0); errors.As(why.err, &errno) {
+		b.Errno = errno
+	}
+	// A disk that fails here fails again where it matters, with a better place
+	// to say so; until then nothing is taken for granted about it.
+	found, err := p.prove(pool)
+	if err != nil {
+		found = properties{directReason: "not found out: " + err.Error()}
+	}
+	b.learn(found)
+	return pool, b, nil
+}
+
+func (b *Backend) learn(p properties) {
+	b.DsyncWrite, b.DirectOverwrite, b.DirectReason = p.dsync, p.direct, p.directReason
+}
+
+// tryRing opens a ring and proves it.
+func tryRing(p *prover, system backendSystem, o backendOptions) (ringQueue, properties, *refusal) {
+	ring, err := system.openRing(uring.Options{Entries: o.RingEntries, Workers: o.RingWorkersMax})
+	if err != nil {
+		return nil, properties{}, &refusal{reason: err.Error(), remedy: remedy(err, system), err: err}
+	}
+	found, err := p.prove(ring)
+	if err == nil {
+		return ring, found, nil
+	}
+	why := &refusal{reason: "io_uring can be set up but not used: " + err.Error(), remedy: remedy(err, system), err: err}
+	// A ring that broke cannot be released and says so again; nothing but the
+	// temporary file was ever in its hands.
+	_ = ring.Close()
+	return nil, properties{}, why
 }
