@@ -161,13 +161,12 @@ func (d *dump) directory() ([]dumpFile, error) {
 	}
 	plan := recovery.Decide(snapshot, recovery.Policy{})
 	if plan.Refused() {
-		r := plan.Refusals[0]
 		return nil, &exitError{code: exitRefused, err: fmt.Errorf(
-			"the log would be refused: %s at position %d: %s; --skip-damaged exports what is readable", r.File, r.Position, r.Reason)}
+			"the log would be refused: %s; --skip-damaged exports what is readable", plan.Refusals[0])}
 	}
 	for _, step := range plan.Steps {
 		if step.Repair() {
-			fmt.Fprintln(d.app.stderr, "felixd: warning:", stepText(step, false))
+			fmt.Fprintln(d.app.stderr, "felixd: warning: opening would repair:", step)
 		}
 	}
 	sizes := make(map[uint64]int64)

@@ -17,85 +17,12 @@ type inspectCommand struct {
 	outputFlags
 }
 
-// The verdicts of an inspection.
-const (
-	verdictClean   = "clean"
-	verdictRepairs = "repairs"
-	verdictRefuses = "refuses"
-)
-
-// inspectEvent says what opening one shard would do.
-type inspectEvent struct {
-	Dir     string `json:"dir"`
-	Verdict string `json:"verdict"`
-	// BaseOffset, TailOffset and Bytes describe the log after the steps; they
-	// are absent when it would be refused.
-	BaseOffset *uint64 `json:"base_offset,omitempty"`
-	TailOffset *uint64 `json:"tail_offset,omitempty"`
-	Segments   int     `json:"segments"`
-	Bytes      int64   `json:"bytes"`
-	// Mark is what durable.mark says now.
-	Mark       *recovery.Mark     `json:"durable_mark"`
-	Steps      []recovery.Step    `json:"steps"`
-	Refusals   []recovery.Refusal `json:"refusals"`
-	Warnings   []string           `json:"warnings"`
-	Foreign    []string           `json:"foreign_files"`
-	SideCopies []string           `json:"side_copies"`
-}
+// inspectEvent says what opening one shard would do, as recovery renders it.
+type inspectEvent struct{ *recovery.Plan }
 
 func (inspectEvent) kind() string { return "inspect" }
 
-func (e inspectEvent) text() string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "\n  "+format, args...) }
-	fmt.Fprintf(&b, "%s: %s", e.Dir, e.Verdict)
-	if e.TailOffset != nil {
-		fmt.Fprintf(&b, ", offsets %d to %d", *e.BaseOffset, *e.TailOffset)
-	}
-	fmt.Fprintf(&b, ", %d segments, %d bytes", e.Segments, e.Bytes)
-	if e.Mark == nil {
-		line("durable.mark: none")
-	} else {
-		line("durable.mark: segment %d through byte %d", e.Mark.Segment, e.Mark.Synced)
-	}
-	for _, r := range e.Refusals {
-		line("would refuse: %s at position %d: %s; %s", r.File, r.Position, r.Reason, r.Remedy)
-	}
-	for _, s := range e.Steps {
-		line("%s", stepText(s, len(e.Refusals) > 0))
-	}
-	for _, w := range e.Warnings {
-		line("warning: %s", w)
-	}
-	for _, name := range e.SideCopies {
-		line("side copy of bytes cut earlier: %s", name)
-	}
-	for _, name := range e.Foreign {
-		line("not ours, left alone: %s", name)
-	}
-	return b.String()
-}
-
-func stepText(s recovery.Step, refused bool) string {
-	lead := "routine"
-	switch {
-	case refused:
-		lead = "not done because of the refusal"
-	case s.Repair():
-		lead = "would repair"
-	}
-	what := fmt.Sprintf("%s: %s %s", lead, s.Action, s.File)
-	if cut := s.Cut(); cut > 0 {
-		what += fmt.Sprintf(", %d bytes from position %d", cut, s.Position)
-	}
-	if s.RecordsDropped > 0 {
-		what += fmt.Sprintf(", %d intact records among them", s.RecordsDropped)
-	}
-	if s.BelowMark {
-		what += " (BELOW what durable.mark vouches for: bytes that were on the device are gone)"
-	}
-	return what + ": " + s.Reason
-}
+func (e inspectEvent) text() string { return strings.TrimSuffix(e.String(), "\n") }
 
 // segmentEvent describes one segment file as it is.
 type segmentEvent struct {
@@ -140,13 +67,13 @@ type inspectedEvent struct {
 	Shards  int `json:"shards"`
 	Clean   int `json:"clean"`
 	Repairs int `json:"repairs"`
-	Refuses int `json:"refuses"`
+	Refused int `json:"refused"`
 }
 
 func (inspectedEvent) kind() string { return "inspected" }
 
 func (e inspectedEvent) text() string {
-	return fmt.Sprintf("%d shards: %d clean, %d to repair, %d would be refused", e.Shards, e.Clean, e.Repairs, e.Refuses)
+	return fmt.Sprintf("%d shards: %d clean, %d to repair, %d would be refused", e.Shards, e.Clean, e.Repairs, e.Refused)
 }
 
 func (c *inspectCommand) Run(a *app) error {
@@ -165,24 +92,24 @@ func (c *inspectCommand) Run(a *app) error {
 	out := a.output(c.outputFlags)
 	sum := inspectedEvent{Shards: len(dirs)}
 	for _, dir := range dirs {
-		verdict, err := c.inspect(a, out, dir, policy)
+		plan, err := c.inspect(a, out, dir, policy)
 		if err != nil {
 			return err
 		}
-		switch verdict {
-		case verdictClean:
+		switch {
+		case plan.Clean():
 			sum.Clean++
-		case verdictRepairs:
-			sum.Repairs++
+		case plan.Refused():
+			sum.Refused++
 		default:
-			sum.Refuses++
+			sum.Repairs++
 		}
 	}
 	if err := out.emit(sum); err != nil {
 		return err
 	}
 	switch {
-	case sum.Refuses > 0:
+	case sum.Refused > 0:
 		return &exitError{code: exitRefused}
 	case sum.Repairs > 0:
 		return &exitError{code: exitRepairs}
@@ -191,47 +118,26 @@ func (c *inspectCommand) Run(a *app) error {
 	}
 }
 
-func (c *inspectCommand) inspect(a *app, out *output, dir string, policy recovery.Policy) (string, error) {
+func (c *inspectCommand) inspect(a *app, out *output, dir string, policy recovery.Policy) (*recovery.Plan, error) {
 	a.warnIfInUse(dir)
-	snapshot, err := recovery.Inspect(device.OS(), dir, filepath.Base(dir), policy)
+	label, err := filepath.Rel(c.Dir, dir)
+	if err != nil || label == "." {
+		label = filepath.Base(dir)
+	}
+	snapshot, err := recovery.Inspect(device.OS(), dir, label, policy)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	plan := recovery.Decide(snapshot, policy)
-	e := describePlan(snapshot, plan)
-	if err := out.emit(e); err != nil || !c.Segments {
-		return e.Verdict, err
+	if err := out.emit(inspectEvent{plan}); err != nil || !c.Segments {
+		return plan, err
 	}
 	for _, facts := range snapshot.Segments {
 		if err := out.emit(describeSegment(dir, facts)); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return e.Verdict, nil
-}
-
-func describePlan(snapshot *recovery.Snapshot, plan *recovery.Plan) inspectEvent {
-	e := inspectEvent{
-		Dir: plan.Dir, Verdict: verdictClean, Segments: len(snapshot.Segments), Mark: snapshot.Mark,
-		Steps: listed(plan.Steps), Refusals: listed(plan.Refusals), Warnings: listed(plan.Warnings),
-		Foreign: listed(snapshot.Foreign), SideCopies: listed(snapshot.SideCopies),
-	}
-	for _, facts := range snapshot.Segments {
-		e.Bytes += facts.Size
-	}
-	switch {
-	case plan.Refused():
-		e.Verdict = verdictRefuses
-		return e
-	case !plan.Clean():
-		e.Verdict = verdictRepairs
-	}
-	base, tail := plan.Active.BaseOffset, plan.Active.NextOffset
-	if len(plan.Sealed) > 0 {
-		base = plan.Sealed[0].BaseOffset
-	}
-	e.BaseOffset, e.TailOffset = &base, &tail
-	return e
+	return plan, nil
 }
 
 // listed makes an absent list an empty one, which programs read more easily.
