@@ -190,8 +190,8 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 		return row, err
 	}
 	bar := a.progress(out, run.load.Records+run.load.WarmupRecords, fmt.Sprintf("%s ×%d", config.Fsync(), run.load.Concurrency))
-	result, err := run.load.Run(a.ctx, bench.LogTarget(logs), func(n int64) { _ = bar.Add64(n) })
-	_ = bar.Finish()
+	result, err := run.load.Run(a.ctx, bench.LogTarget(logs), bar.add)
+	bar.finish()
 	if err != nil {
 		return row, err
 	}

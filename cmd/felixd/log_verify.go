@@ -83,7 +83,7 @@ func (c *verifyCommand) verify(a *app, out *output, log *engine.Log) (verifiedEv
 		Segments: len(log.Segments()), RecoverySeconds: log.Recovery().Duration.Seconds(),
 	}
 	bar := a.progress(out, int64(v.TailOffset-v.BaseOffset), "verifying")
-	defer bar.Finish()
+	defer bar.finish()
 	for next := v.BaseOffset; next < v.TailOffset; {
 		page, err := log.ReadRange(a.ctx, next, pageBytes)
 		if err != nil {
@@ -110,7 +110,7 @@ func (c *verifyCommand) verify(a *app, out *output, log *engine.Log) (verifiedEv
 			}
 			v.Records++
 		}
-		_ = bar.Add(len(page))
+		bar.add(int64(len(page)))
 	}
 	return v, nil
 }

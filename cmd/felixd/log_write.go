@@ -64,16 +64,26 @@ func (c *writeCommand) Run(a *app) error {
 }
 
 func (c *writeCommand) write(a *app, out *output, store *engine.Store, log *engine.Log, config engine.Config) error {
-	next := log.TailOffset()
-	err := out.emit(openedEvent{Dir: c.Dir, StartOffset: next, Fsync: config.Fsync(), Backend: backendName(store.Backend())})
+	start := log.TailOffset()
+	err := out.emit(openedEvent{Dir: c.Dir, StartOffset: start, Fsync: config.Fsync(), Backend: backendName(store.Backend())})
 	if err != nil {
 		return err
 	}
+	if err := c.appendAll(a, out, log, start); err != nil {
+		return err
+	}
+	return out.emit(doneEvent{TailOffset: log.TailOffset(), DurableOffset: log.DurableOffset()})
+}
+
+// appendAll appends from offset next on until enough is written, or until the
+// user interrupts a run without an end.
+func (c *writeCommand) appendAll(a *app, out *output, log *engine.Log, next uint64) error {
 	total := c.Records
 	if total == 0 {
 		total = -1
 	}
 	bar := a.progress(out, total, "writing")
+	defer bar.finish()
 	records := make([]engine.Record, 0, c.Batch)
 	for written := int64(0); c.Records == 0 || written < c.Records; {
 		n := int64(c.Batch)
@@ -87,13 +97,13 @@ func (c *writeCommand) write(a *app, out *output, store *engine.Store, log *engi
 		}
 		result, err := log.Append(a.ctx, records...)
 		if errors.Is(err, context.Canceled) && c.Records == 0 {
-			break // interrupted, which is how an endless run ends
+			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if result.First != next {
-			return fmt.Errorf("append was given offset %d where %d was the tail; is another writer using this log?", result.First, next)
+			return fmt.Errorf("append was given offset %d where %d was the tail", result.First, next)
 		}
 		next = result.Last + 1
 		written += n
@@ -102,8 +112,7 @@ func (c *writeCommand) write(a *app, out *output, store *engine.Store, log *engi
 				return err
 			}
 		}
-		_ = bar.Add64(n)
+		bar.add(n)
 	}
-	_ = bar.Finish()
-	return out.emit(doneEvent{TailOffset: log.TailOffset(), DurableOffset: log.DurableOffset()})
+	return nil
 }

@@ -10,15 +10,11 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"felix.local/felix/engine"
 )
-
-// progressInterval is the time between two paints of a progress bar.
-const progressInterval = 100 * time.Millisecond
 
 // commands is the grammar: every command, flag and variable.
 type commands struct {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -65,23 +64,6 @@ func encodeEvent(e event) ([]byte, error) {
 		head = append(head, ',')
 	}
 	return append(head, fields[1:]...), nil
-}
-
-// progress shows how far a long command is, when people are watching. total is
-// -1 when there is no end to reach.
-func (a *app) progress(o *output, total int64, what string) *progressbar.ProgressBar {
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(a.stderr),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(),
-		progressbar.OptionShowIts(),
-		progressbar.OptionClearOnFinish(),
-		progressbar.OptionThrottle(progressInterval),
-	}
-	if o.json || !isTerminal(a.stderr) {
-		options = append(options, progressbar.OptionSetVisibility(false))
-	}
-	return progressbar.NewOptions64(total, options...)
 }
 
 func isTerminal(w io.Writer) bool {
