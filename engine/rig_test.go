@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,6 +221,22 @@ func withFaults(t testing.TB) (*faultdisk.Disk, func(*engine.Config)) {
 	disk := faultdisk.New(device.OS(), pool, faultdisk.Options{})
 	t.Cleanup(func() { _ = disk.Queue().Close() })
 	return disk, func(c *engine.Config) { c.FS, c.Queue = disk.FS(), disk.Queue() }
+}
+
+// hold makes operations wait until they are released, at the latest when the test
+// ends, so that one that fails does not hang.
+func hold(t testing.TB, disk *faultdisk.Disk, kinds faultdisk.Kinds, path func(string) bool, times int) *faultdisk.Injected {
+	held := disk.Inject(faultdisk.Fault{Kinds: kinds, Path: path, Times: times, Stall: true})
+	t.Cleanup(held.Remove)
+	return held
+}
+
+// isLog matches segment files.
+func isLog(path string) bool { return strings.HasSuffix(path, ".log") }
+
+// isSegment matches one segment's file.
+func isSegment(id uint64) func(path string) bool {
+	return func(path string) bool { return filepath.Base(path) == segment.LogName(id) }
 }
 
 // onBoth runs a test on the ring and on the pool.
