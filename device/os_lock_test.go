@@ -57,6 +57,9 @@ func TestALockHeldByAnotherProcessNamesItAndEndsWithIt(t *testing.T) {
 		} else if locked.PID != other.Process.Pid {
 			t.Fatalf("process %d, want %d", locked.PID, other.Process.Pid)
 		}
+		if got := device.LockHolder(dir); got != locked.PID {
+			t.Fatalf("LockHolder says %d, the refusal %d", got, locked.PID)
+		}
 	}
 	// Killed, not closed: no clean-up of the holder is needed.
 	if err := other.Process.Kill(); err != nil {

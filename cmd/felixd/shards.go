@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -59,17 +58,12 @@ func holdsLog(entries []fs.DirEntry) bool {
 }
 
 // warnIfInUse says on standard error that a log is open in another process. The
-// store locks its root, which is the shard directory or the one above it. Nothing
-// stays locked here, and nothing is changed.
+// store locks its root, which is the shard directory or the one above it. The
+// lock is looked up, not taken: a store that starts now must not be in its way.
 func (a *app) warnIfInUse(dir string) {
 	for _, root := range []string{dir, filepath.Dir(dir)} {
-		probe, err := device.OS().Lock(root, true)
-		var locked *device.LockedError
-		switch {
-		case err == nil:
-			_ = probe.Close() // a read-only descriptor
-		case errors.As(err, &locked):
-			fmt.Fprintf(a.stderr, "felixd: warning: %v; what is written meanwhile may look like damage here\n", locked)
+		if pid := device.LockHolder(root); pid != 0 {
+			fmt.Fprintf(a.stderr, "felixd: warning: %s is open in process %d; what is written meanwhile may look like damage here\n", root, pid)
 			return
 		}
 	}
