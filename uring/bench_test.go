@@ -13,30 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 
 	"felix.local/felix/device"
-	"felix.local/felix/fallback"
 )
 
 // BenchmarkDurableOverwrite overwrites 4 KiB blocks of files that were written
-// before, each publisher in its own file, and waits until they are durable:
+// before, each publisher in its own file, and waits until they are durable; through
+// the ring, and with a blocking call by the publisher itself:
 //
 //	go test -run '^$' -bench DurableOverwrite -benchtime 2s -count 5 ./uring
 func BenchmarkDurableOverwrite(b *testing.B) {
 	for _, direct := range []bool{true, false} {
 		for _, publishers := range []int{1, 8, 64} {
-			for _, backend := range []string{"ring", "pool"} {
-				name := fmt.Sprintf("direct=%v/publishers=%d/%s", direct, publishers, backend)
-				b.Run(name, func(b *testing.B) { durableOverwrite(b, direct, publishers, backend) })
+			for _, route := range []string{"ring", "caller"} {
+				name := fmt.Sprintf("direct=%v/publishers=%d/%s", direct, publishers, route)
+				b.Run(name, func(b *testing.B) { durableOverwrite(b, direct, publishers, route == "ring") })
 			}
 		}
 	}
 }
 
-func durableOverwrite(b *testing.B, direct bool, publishers int, backend string) {
-	var q device.Queue
-	if backend == "ring" {
-		q = openRing(b, Options{})
-	} else {
-		q = fallback.Open(fallback.Options{Workers: 64})
+func durableOverwrite(b *testing.B, direct bool, publishers int, ring bool) {
+	r := openRing(b, Options{})
+	do := func(op *device.Op) error { return device.Do(r, op) }
+	if !ring {
+		do = func(op *device.Op) error {
+			_, err := op.File.Perform(op)
+			return err
+		}
 	}
 	files := make([]*rawFile, publishers)
 	arena := device.NewArena()
@@ -56,7 +58,7 @@ func durableOverwrite(b *testing.B, direct bool, publishers int, backend string)
 			op := &device.Op{Kind: device.WriteDsync, File: f, Buf: block}
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 				op.Pos = (n % 64) * 4096
-				if err := device.Do(q, op); err != nil {
+				if err := do(op); err != nil {
 					b.Error(err)
 					return
 				}
@@ -67,12 +69,10 @@ func durableOverwrite(b *testing.B, direct bool, publishers int, backend string)
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 	b.ReportMetric(float64((processCPU()-cpu).Microseconds())/float64(b.N), "cpu-µs/op")
-	if s := q.Stats(); s.Enters > 0 {
+	if s := r.Stats(); s.Enters > 0 {
 		b.ReportMetric(float64(s.EnterOps)/float64(s.Enters), "ops/enter")
 	}
-	if err := q.Close(); err != nil {
-		b.Fatal(err)
-	}
+	closeRing(b, r)
 	arena.Give(block)
 	arena.Close()
 }
@@ -108,7 +108,7 @@ func prewritten(t testing.TB, direct bool, n int) *rawFile {
 }
 
 // rawFile is an open file with flags that device does not offer. Its descriptor
-// serves the ring and Perform serves the pool.
+// serves the ring, Perform the comparison.
 type rawFile struct{ *os.File }
 
 func (f *rawFile) FD() int { return int(f.File.Fd()) }

@@ -18,8 +18,12 @@ type loop struct {
 
 	// line holds operations that wait for a slot, oldest first.
 	line, lineEnd *device.Op
-	// polling: the poll of the eventfd is submitted or about to be.
+	// pushed counts entries queued. The kernel takes them in order.
+	pushed uint32
+	// polling: the poll of the eventfd is submitted or about to be, as entry
+	// number pollAt.
 	polling      bool
+	pollAt       uint32
 	pollFailures int
 	// refusals counts submissions in a row that the kernel had no room for.
 	refusals int
@@ -154,7 +158,7 @@ func (l *loop) refused(errno syscall.Errno) {
 		l.refusals = 0
 		return
 	}
-	if l.slots.inFlight() > int(l.driver.pending()) {
+	if l.underWay() > 0 {
 		l.ring.counters.enters.Add(1)
 		switch _, errno := l.driver.enter(0, 1); errno {
 		case 0:
@@ -198,8 +202,23 @@ func (l *loop) poll() {
 	}
 	e := pollEntry(l.ring.bell.eventfd)
 	e.userData = uint64(pollIndex)
-	l.driver.push(&e)
-	l.polling = true
+	l.push(&e)
+	l.polling, l.pollAt = true, l.pushed
+}
+
+func (l *loop) push(e *sqe) {
+	l.driver.push(e)
+	l.pushed++
+}
+
+// underWay counts the operations that the kernel has taken and not completed.
+func (l *loop) underWay() int {
+	pending := l.driver.pending()
+	ops := l.slots.inFlight() - int(pending)
+	if taken := l.pushed - pending; l.polling && int32(l.pollAt-taken) > 0 {
+		ops++ // one of those pending is the poll
+	}
+	return ops
 }
 
 // polled takes the poll's completion. A poll that was given back (its thread

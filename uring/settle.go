@@ -62,7 +62,7 @@ func (l *loop) send(index uint32) {
 		e = allocateEntry(at.fd, op.Pos, op.Len)
 	}
 	e.userData = l.slots.label(index)
-	l.driver.push(&e)
+	l.push(&e)
 }
 
 // settle judges one completion.
