@@ -40,7 +40,7 @@ func (l *Log) Seal(ctx context.Context) (SealedSegment, error) {
 	if err := l.sealActive(); err != nil {
 		return SealedSegment{}, err
 	}
-	if err := l.openSuccessor(w.next, w.version); err != nil {
+	if err := l.openSuccessor(w.next, max(segment.VersionDefault, w.version)); err != nil {
 		return SealedSegment{}, err
 	}
 	return l.describeSealed(w.descriptor())
