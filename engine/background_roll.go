@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"felix.local/felix/device"
@@ -23,6 +25,9 @@ type backgroundRoll struct {
 	prepared           *preparedSegment
 	// claimed: the append that switches to the prepared segment is staged.
 	claimed bool
+	// failed: preparing the successor of this active segment failed; the roll
+	// will be inline.
+	failed bool
 }
 
 type preparedSegment struct {
@@ -45,7 +50,7 @@ func (l *Log) maybePrepareRoll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &l.mu.roll
-	if r.preparing || r.prepared != nil || l.mu.retired != nil || l.mu.gate != nil || l.mu.poison != nil {
+	if r.preparing || r.prepared != nil || r.failed || l.mu.retired != nil || l.mu.gate != nil || l.mu.poison != nil {
 		return
 	}
 	r.preparing = true
@@ -59,6 +64,7 @@ func (l *Log) prepareRoll(id uint64) {
 	l.mu.roll.preparing = false
 	l.notifyLocked()
 	if err != nil {
+		l.mu.roll.failed = true
 		l.store.counters.rollsFailed.Add(1)
 		l.store.logger.Warn("a background roll could not be prepared; the roll will be inline", "log", l.label, "error", err)
 		return
@@ -74,6 +80,9 @@ func (l *Log) createPrepared(id uint64) (*preparedSegment, error) {
 		return nil, err
 	}
 	f, err := s.fs.OpenFile(path, device.CreateNew, l.cfg.FileMode)
+	if errors.Is(err, fs.ErrExist) && l.removeBlank(id) {
+		f, err = s.fs.OpenFile(path, device.CreateNew, l.cfg.FileMode)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +103,9 @@ func (l *Log) createPrepared(id uint64) (*preparedSegment, error) {
 		// way, and recovery removes an empty newest file. But a directory that
 		// cannot be flushed promises nothing any more.
 		l.removePrepared(p)
+		if neverSubmitted(err) {
+			return nil, err
+		}
 		return nil, l.poisonWith(err)
 	}
 	return p, nil
@@ -116,7 +128,7 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 	}
 	if _, err := l.writerFile(); err != nil {
 		l.keepPrepared(p)
-		return l.usable("open segment", err)
+		return l.openFailed(err)
 	}
 	l.awaitReservation()
 	header := segment.Header{Version: b.version, BaseOffset: b.first, CreatedAtMicros: l.store.nowMicros()}
@@ -129,8 +141,10 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 	l.swap(writer{
 		id: p.id, base: b.first, createdAt: header.CreatedAtMicros, version: b.version, file: p.file,
 		size: segment.HeaderSize, synced: 0, next: b.first,
-		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
-		reserve: reservation{bytes: p.reserved},
+		// An index that a crash left under this id must not shine through.
+		indexStale: true,
+		builder:    segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
+		reserve:    reservation{bytes: p.reserved},
 	}, true)
 	l.store.counters.rolls.Add(1)
 	l.store.counters.rollsBackground.Add(1)
@@ -149,18 +163,24 @@ func (l *Log) keepPrepared(p *preparedSegment) {
 }
 
 // sealRetired seals the former active segment and moves durable.mark past it.
+// Until that is done the roll counts as sealing: whoever waits for the log to be
+// idle must not find the mark still being written.
 func (l *Log) sealRetired(w *writer) {
 	err := l.sealSegment(w)
 	l.mu.Lock()
-	l.mu.roll.sealing = false
-	if err != nil {
+	if err == nil {
+		err = l.mu.poison
+	} else {
 		l.store.counters.rollsFailed.Add(1)
 		l.store.counters.syncFailures.Add(1)
+	}
+	if err != nil {
 		_ = l.poisonLocked(err)
-		l.notifyLocked()
+		l.endSealingLocked()
 		l.mu.Unlock()
 		return
 	}
+	w.synced = w.size
 	l.mu.sealed = appendDescriptor(l.mu.sealed, w.descriptor())
 	l.mu.retired = nil
 	l.advanceDurableLocked()
@@ -171,6 +191,14 @@ func (l *Log) sealRetired(w *writer) {
 		l.store.counters.markWriteFailures.Add(1)
 		l.store.logger.Warn("durable.mark could not be moved past the sealed segment", "log", l.label, "error", err)
 	}
+	l.mu.Lock()
+	l.endSealingLocked()
+	l.mu.Unlock()
+}
+
+func (l *Log) endSealingLocked() {
+	l.mu.roll.sealing = false
+	l.notifyLocked()
 }
 
 // discardPrepared drops a prepared segment before exclusive work. The caller has
@@ -185,5 +213,13 @@ func (l *Log) discardPrepared() error {
 	}
 	l.removePrepared(p)
 	l.store.counters.rollsDiscarded.Add(1)
-	return l.store.flushDir(l.dir)
+	err := l.store.flushDir(l.dir)
+	switch {
+	case err == nil:
+		return nil
+	case neverSubmitted(err):
+		return l.usable("open directory", err)
+	default:
+		return l.poisonWith(err)
+	}
 }

@@ -30,9 +30,14 @@ func (l *Log) Close(ctx context.Context) error {
 	l.mu.generation++
 	files := []*openFile{l.mu.active.file}
 	l.mu.active.file = nil
+	// A poisoned log may still have both.
 	if l.mu.retired != nil {
 		files = append(files, l.mu.retired.file)
 		l.mu.retired = nil
+	}
+	if l.mu.roll.prepared != nil {
+		files = append(files, l.mu.roll.prepared.file)
+		l.mu.roll.prepared = nil
 	}
 	l.notifyLocked()
 	l.mu.Unlock()
@@ -56,17 +61,18 @@ func (l *Log) closeIdle() error {
 	if poison := l.Poisoned(); poison != nil {
 		return poison
 	}
-	if err := l.discardPrepared(); err != nil {
-		return l.poisonWith(err)
-	}
 	if err := l.flushActive(); err != nil {
 		return err
+	}
+	discarded := l.discardPrepared()
+	if errors.Is(discarded, ErrPoisoned) {
+		return discarded
 	}
 	l.dropReservation()
 	l.writeIndex(true)
 	if err := l.saveMark(true); err != nil {
 		// Everything is durable; only the proof of it is older than it could be.
-		return &LogError{Label: l.label, Op: "write durable.mark", Err: err}
+		return errors.Join(discarded, &LogError{Label: l.label, Op: "write durable.mark", Err: err})
 	}
-	return nil
+	return discarded
 }

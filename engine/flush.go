@@ -73,27 +73,44 @@ func (p *flushPass) round() (again bool) {
 		p.endLocked()
 		return false
 	}
+	if l.mu.poison != nil {
+		// A seal failed meanwhile, and nothing is reported over that.
+		p.endLocked()
+		return false
+	}
 	if p.pending {
 		p.pending = false
 		p.retired.synced = max(p.retired.synced, p.retiredSize)
+		l.advanceDurableLocked()
 		p.op = device.Op{Kind: device.Flush, File: p.file}
 		return true
 	}
-	if p.file == nil {
-		p.retired.synced = max(p.retired.synced, p.retiredSize)
-	} else if l.mu.active.id == p.id {
-		l.mu.active.synced = max(l.mu.active.synced, p.size)
-	}
-	// Health again: a seal may have failed meanwhile, and nothing is reported
-	// over that.
-	if l.mu.poison == nil && p.file != nil && p.next > l.mu.durable {
-		fanIn := p.next - l.mu.durable
-		l.mu.durable = p.next
+	before := l.mu.durable
+	p.coverLocked()
+	if covered := l.mu.durable - before; covered > 0 {
 		l.store.counters.syncs.Add(1)
-		l.store.observer.Synced(fanIn, time.Since(p.started), nil)
+		l.store.observer.Synced(covered, time.Since(p.started), nil)
 	}
 	p.endLocked()
 	return false
+}
+
+// coverLocked moves the bounds to what the last round covers. The segment that
+// was active when the pass began may be the retired one by now, or sealed.
+func (p *flushPass) coverLocked() {
+	l := p.log
+	switch r := l.mu.retired; {
+	case p.file == nil:
+		p.retired.synced = max(p.retired.synced, p.retiredSize)
+	case l.mu.active.id == p.id:
+		l.mu.active.synced = max(l.mu.active.synced, p.size)
+	case r != nil && r.id == p.id:
+		r.synced = max(r.synced, p.size)
+	}
+	if p.file != nil {
+		l.mu.durable = max(l.mu.durable, p.next)
+	}
+	l.advanceDurableLocked()
 }
 
 func (p *flushPass) endLocked() {

@@ -102,6 +102,9 @@ type writer struct {
 	indexed int
 	// indexTried is the number of entries when writing them last failed.
 	indexTried int
+	// indexStale says that the index file may hold entries of other records; it
+	// is emptied before the next entry is written.
+	indexStale bool
 	builder    segment.IndexBuilder
 	reserve    reservation
 }
@@ -227,6 +230,13 @@ func (l *Log) Poisoned() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.poison
+}
+
+// generation rises when records that a reader may have planned for disappear.
+func (l *Log) generation() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.generation
 }
 
 // poisonWith makes the log refuse every further append; the first reason wins.

@@ -72,7 +72,7 @@ func newStore(root string, cfg Config) *Store {
 		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer,
 		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
 		inlineTokens: make(chan struct{}, inlineTokens), opening: make(chan struct{}, openersMax),
-		stop: make(chan struct{}),
+		stop: make(chan struct{}), stopped: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()

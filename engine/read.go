@@ -44,10 +44,11 @@ func (l *Log) planRead(start uint64) (*readPlan, error) {
 		return p, nil
 	}
 	p.sealed = l.mu.sealed
-	if l.mu.retired != nil {
-		p.live = append(p.live, l.liveLocked(l.mu.retired))
+	for _, w := range []*writer{l.mu.retired, &l.mu.active} {
+		if w != nil && w.base < p.tail {
+			p.live = append(p.live, l.liveLocked(w))
+		}
 	}
-	p.live = append(p.live, l.liveLocked(&l.mu.active))
 	return p, nil
 }
 

@@ -56,6 +56,7 @@ func (l *Log) reserve(file device.File, end int64) error {
 		return nil
 	}
 	err := op.Wait()
+	l.store.keepIfUnknown(op)
 	r.op = nil
 	switch device.ClassOf(err) {
 	case device.ClassNone:
@@ -99,6 +100,7 @@ func (l *Log) awaitReservation() {
 func (l *Log) reservationDone() {
 	r := &l.mu.active.reserve
 	err := r.op.Err
+	l.store.keepIfUnknown(r.op)
 	r.op = nil
 	if err == nil {
 		r.bytes = r.target

@@ -129,12 +129,17 @@ func (l *Log) newestTimestamp(d segment.Descriptor) (uint64, error) {
 // directory flush per segment, oldest first: after any crash what is left is a
 // contiguous log that begins later.
 func (l *Log) removeOldest(d segment.Descriptor) error {
+	dir, err := l.store.fs.OpenDir(l.dir)
+	if err != nil {
+		return &LogError{Label: l.label, Op: "retention", Err: err}
+	}
 	l.mu.Lock()
 	l.mu.sealed = append([]segment.Descriptor(nil), l.mu.sealed[1:]...)
 	l.mu.Unlock()
 	l.store.sealed.drop(l, d.ID, false)
-	err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
+	err = l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
 	if err != nil && !device.IsNotExist(err) {
+		_ = dir.Close() // nothing was done to it
 		l.mu.Lock()
 		l.mu.sealed = append([]segment.Descriptor{d}, l.mu.sealed...)
 		l.mu.Unlock()
@@ -144,7 +149,7 @@ func (l *Log) removeOldest(d segment.Descriptor) error {
 		// An index without its segment is ignored and removed at the next open.
 		l.store.logger.Warn("the index of a trimmed segment could not be removed", "log", l.label, "error", err)
 	}
-	if err := l.store.flushDir(l.dir); err != nil {
+	if err := l.store.flushOpenDir(dir); err != nil {
 		l.store.counters.syncFailures.Add(1)
 		return l.poisonWith(err)
 	}

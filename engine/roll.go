@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"felix.local/felix/device"
@@ -63,7 +64,7 @@ func (l *Log) sealActive() error {
 		return nil
 	}
 	if _, err := l.writerFile(); err != nil {
-		return l.usable("open segment", err)
+		return l.openFailed(err)
 	}
 	l.awaitReservation()
 	if err := l.sealSegment(w); err != nil {
@@ -72,6 +73,7 @@ func (l *Log) sealActive() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	w.synced = w.size
 	l.advanceDurableLocked()
 	l.notifyLocked()
 	return l.mu.poison
@@ -86,7 +88,7 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 	if err := l.store.makeRoom(l); err != nil {
 		return err
 	}
-	f, err := recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
+	f, err := l.createSegment(id, header)
 	if err != nil {
 		return l.createFailed(err)
 	}
@@ -106,13 +108,38 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 	return nil
 }
 
+// createSegment makes the segment that follows the newest one. A file in its way
+// that is too short for a record is one that an earlier attempt could not remove.
+func (l *Log) createSegment(id uint64, header segment.Header) (device.File, error) {
+	f, err := recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
+	if errors.Is(err, fs.ErrExist) && l.removeBlank(id) {
+		f, err = recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
+	}
+	return f, err
+}
+
+// removeBlank removes a segment file that cannot hold a record.
+func (l *Log) removeBlank(id uint64) bool {
+	path := filepath.Join(l.dir, segment.LogName(id))
+	info, err := l.store.fs.Lstat(path)
+	return err == nil && info.Size <= segment.HeaderSize && l.store.fs.Remove(path) == nil
+}
+
+// neverSubmitted says of a failed directory flush that the directory could not
+// be opened for it. Nothing was lost by that: a log must not be poisoned because
+// the process had no descriptor left.
+func neverSubmitted(err error) bool {
+	var failed *device.Error
+	return errors.As(err, &failed) && failed.Op == "open_dir" && failed.Class != device.ClassOutcomeUnknown
+}
+
 // createFailed says what it means that a segment could not be created: what was
 // made is removed and the next append tries again, unless the directory could
-// not be flushed, which leaves open which names it holds.
+// not be flushed, which leaves open which names it holds, or is gone.
 func (l *Log) createFailed(err error) error {
 	var create *recovery.CreateError
-	unknownNames := errors.As(err, &create) && create.Stage == recovery.StageDirectory
-	if unknownNames || device.ClassOf(err) == device.ClassOutcomeUnknown {
+	unknownNames := errors.As(err, &create) && create.Stage == recovery.StageDirectory && !neverSubmitted(err)
+	if unknownNames || device.IsNotExist(err) || device.ClassOf(err) == device.ClassOutcomeUnknown {
 		l.store.counters.syncFailures.Add(1)
 		return l.poisonWith(err)
 	}
@@ -123,8 +150,9 @@ func (l *Log) createFailed(err error) error {
 // becomes the retired one when its seal is still to come, or is removed when it
 // holds no record: an empty file must not stay in the chain.
 func (l *Log) swap(next writer, retire bool) {
-	former := l.mu.active
 	l.mu.Lock()
+	former := l.mu.active
+	l.mu.roll.failed = false
 	switch {
 	case !former.hasRecords():
 	case retire:

@@ -15,15 +15,13 @@ const indexBatch = 256
 // contents, and durable: data, index, then the length that drops reserved
 // blocks, then data again because the length changed. The caller owns the
 // writer: it is the active one and the caller holds the commit role, or it is the
-// retired one and the caller is its background seal.
+// retired one and the caller is its background seal. The caller moves w.synced,
+// in one step with the durable bound.
 //
 // Any failure poisons: a later sync of this file would prove nothing.
 func (l *Log) sealSegment(w *writer) error {
 	flush := func(f device.File) error {
 		return l.store.do(&device.Op{Kind: device.Flush, File: f})
-	}
-	if err := l.sealIndex(w, flush); err != nil {
-		return err
 	}
 	l.mu.Lock()
 	synced := w.synced == w.size
@@ -33,22 +31,19 @@ func (l *Log) sealSegment(w *writer) error {
 			return err
 		}
 	}
+	if err := l.sealIndex(w, flush); err != nil {
+		return err
+	}
 	if w.reserve.bytes > w.size {
 		if err := w.file.Truncate(w.size); err != nil {
 			return err
 		}
 		w.reserve = reservation{}
-		synced = false
-	}
-	if !synced {
 		if err := flush(w.file); err != nil {
 			return err
 		}
 	}
-	l.mu.Lock()
-	w.synced = w.size
-	l.mu.Unlock()
-	return nil
+	return l.stillNamed(w.file, w.size)
 }
 
 // sealIndex writes the rest of the index and flushes it. A write that fails is
@@ -88,6 +83,13 @@ func (l *Log) writeIndexEntries(w *writer) (device.File, error) {
 	f, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.IndexName(w.id)), device.OpenOrCreate, l.cfg.FileMode)
 	if err != nil {
 		return nil, err
+	}
+	if w.indexStale {
+		if err := f.Truncate(0); err != nil {
+			l.store.closeAfter(f, err)
+			return nil, err
+		}
+		w.indexed, w.indexStale = 0, false
 	}
 	pos := int64(segment.IndexHeaderSize + w.indexed*segment.IndexEntrySize)
 	buf := make([]byte, 0, segment.IndexHeaderSize+(len(w.entries)-w.indexed)*segment.IndexEntrySize)

@@ -35,7 +35,7 @@ func (l *Log) Seal(ctx context.Context) (SealedSegment, error) {
 		return l.describeSealed(w.descriptor())
 	}
 	if err := l.discardPrepared(); err != nil {
-		return SealedSegment{}, l.poisonWith(err)
+		return SealedSegment{}, err
 	}
 	if err := l.sealActive(); err != nil {
 		return SealedSegment{}, err

@@ -57,12 +57,18 @@ func (c *sealedCache) get(l *Log, d segment.Descriptor) (file *openFile, entries
 	}
 	c.mu.Unlock()
 
+	generation := l.generation()
 	s, err := openSealed(l, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	file = s.file.hold()
 	c.put(s)
+	if l.generation() != generation {
+		// The log dropped its entries while this one was on its way in; its id
+		// may belong to another segment soon.
+		c.dropExactly(s)
+	}
 	return file, s.entries, nil
 }
 
@@ -121,6 +127,21 @@ func (c *sealedCache) put(s *sealedSegment) {
 func (c *sealedCache) adopt(l *Log, w writer) {
 	if w.file != nil {
 		c.put(&sealedSegment{key: sealedKey{l, w.id}, file: w.file, entries: w.entries})
+	}
+}
+
+// dropExactly forgets s unless another entry took its place.
+func (c *sealedCache) dropExactly(s *sealedSegment) {
+	c.mu.Lock()
+	e := c.mu.place[s.key]
+	mine := e != nil && e.Value.(*sealedSegment) == s
+	if mine {
+		c.mu.order.Remove(e)
+		delete(c.mu.place, s.key)
+	}
+	c.mu.Unlock()
+	if mine {
+		s.file.release()
 	}
 }
 

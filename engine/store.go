@@ -40,11 +40,16 @@ type Store struct {
 	counters     counters
 	dirty        dirtyLists
 
-	stop    chan struct{}
-	running sync.WaitGroup
+	// stop ends the timers; running counts them and those who are opening a log,
+	// and stopped is closed when, after stop, there are none left.
+	stop, stopped chan struct{}
+	running       sync.WaitGroup
+	// closing is held by the one Close under way.
+	closing chan struct{}
 	mu      struct {
 		sync.Mutex
-		closed bool
+		// closed refuses new work, released says that everything was given back.
+		closed, released bool
 		logs   map[string]*Log
 		// opening holds directories that are being recovered.
 		opening map[string]ShardKey
@@ -96,7 +101,11 @@ func (s *Store) flushDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = s.do(&device.Op{Kind: device.FlushAll, File: f})
+	return s.flushOpenDir(f)
+}
+
+func (s *Store) flushOpenDir(f device.File) error {
+	err := s.do(&device.Op{Kind: device.FlushAll, File: f})
 	s.closeAfter(f, err)
 	return err
 }
@@ -139,6 +148,7 @@ func (s *Store) OpenLogAt(ctx context.Context, key ShardKey, base uint64) (*Log,
 	if err := s.claim(name, key); err != nil {
 		return nil, err
 	}
+	defer s.running.Done()
 	l, err := s.openDir(ctx, filepath.Join(s.root, name), key.Label(), base)
 	s.settle(name, l)
 	return l, err
@@ -164,6 +174,7 @@ func (s *Store) claim(name string, key ShardKey) error {
 		return &AlreadyOpenError{Label: label}
 	}
 	s.mu.opening[name] = key
+	s.running.Add(1)
 	return nil
 }
 
@@ -224,6 +235,9 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
 		entries: r.ActiveEntries, indexed: len(r.ActiveEntries),
 		builder: segment.IndexBuilder{Spacing: s.cfg.IndexSpacingBytes, Since: r.ActiveSince},
 	}
+	if r.Report.IndexFailures > 0 {
+		l.mu.active.indexed, l.mu.active.indexStale = 0, true
+	}
 	// Recovery flushed everything it kept.
 	l.mu.written, l.mu.durable = a.NextOffset, a.NextOffset
 	l.mu.marked, l.mu.markSynced = r.Mark, r.Mark
@@ -238,30 +252,56 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
 
 // Close drains and closes every log, then the backend, then gives the root's lock
 // back. When ctx ends first it returns what was not flushed; the store is closed
-// to new work either way.
+// to new work either way, and Close may be called again to go on.
 //
 // After a lost ring the kernel may still be at work on buffers and files. They
 // stay, and so does the lock: the root can be opened again by a new process only.
 func (s *Store) Close(ctx context.Context) error {
-	s.mu.Lock()
-	if s.mu.closed {
-		s.mu.Unlock()
-		return &ClosedError{Label: s.root}
+	select {
+	case s.closing <- struct{}{}:
+		defer func() { <-s.closing }()
+	case <-ctx.Done():
+		return &LogError{Label: s.root, Op: "close", Err: ctx.Err()}
 	}
+	s.mu.Lock()
+	began, released := s.mu.closed, s.mu.released
 	s.mu.closed = true
 	s.mu.Unlock()
-	close(s.stop)
-	s.running.Wait()
-
+	if released {
+		return &ClosedError{Label: s.root}
+	}
+	if !began {
+		close(s.stop)
+		go func() {
+			s.running.Wait()
+			close(s.stopped)
+		}()
+	}
+	// Timers and openers end before logs are closed, or a log could be opened
+	// behind the closing ones.
+	select {
+	case <-s.stopped:
+	case <-ctx.Done():
+		return errors.Join(&LogError{Label: s.root, Op: "close", Err: ctx.Err()}, errors.Join(s.closeLogs(ctx)...))
+	}
 	errs := s.closeLogs(ctx)
-	if s.queue.Stats().Lost != nil {
-		return errors.Join(append(errs, &BackendLostError{Root: s.root, Cause: s.queue.Stats().Lost})...)
+	if lost := s.queue.Stats().Lost; lost != nil {
+		return errors.Join(append(errs, &BackendLostError{Root: s.root, Cause: lost})...)
 	}
 	if len(s.logs()) > 0 {
 		// Operations are under way that ctx left no time for: what they name
 		// must stay.
 		return errors.Join(errs...)
 	}
+	return errors.Join(append(errs, s.release())...)
+}
+
+// release gives back what the store itself holds; no log is open any more.
+func (s *Store) release() error {
+	s.mu.Lock()
+	s.mu.released = true
+	s.mu.Unlock()
+	var errs []error
 	if s.ownQueue {
 		errs = append(errs, s.queue.Close())
 	}

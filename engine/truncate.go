@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"felix.local/felix/device"
-	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
 
@@ -14,20 +14,22 @@ import (
 // nothing; below the base it empties the log, which then begins at offset.
 //
 // Order, so that any crash leaves a contiguous log that holds at least
-// everything below offset:
+// everything below offset, and no read ever meets a file that is being cut:
 //
 //  1. what was written is flushed;
-//  2. segments past the survivor are removed newest first, one directory flush
+//  2. the survivor (the newest segment that begins below offset, else the
+//     oldest) is read up to the cut, and readers and the log's own picture are
+//     switched to it as it will be; nothing was changed on disk so far;
+//  3. segments past the survivor are removed newest first, one directory flush
 //     each, and a removal is durable before anything is shortened, or a later
 //     segment could come back next to a shortened predecessor;
-//  3. the survivor (the newest segment that begins below offset, else the
-//     oldest) is cut at the record boundary and flushed;
-//  4. if the log must begin lower than the survivor does, a new segment takes
+//  4. the survivor is cut at the record boundary and flushed;
+//  5. if the log must begin lower than the survivor does, a new segment takes
 //     its place: created first, and the survivor, which is empty, removed;
-//  5. durable.mark moves back, durably, before any new append: a mark left ahead
+//  6. durable.mark moves back, durably, before any new append: a mark left ahead
 //     of the log would forbid repairing a torn tail.
 //
-// A failure from 2 on poisons.
+// A failure from 3 on poisons.
 func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 	leave, err := l.exclusive(ctx, "truncate")
 	if err != nil {
@@ -44,15 +46,12 @@ func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 		return nil
 	}
 	if err := l.discardPrepared(); err != nil {
-		return l.poisonWith(err)
+		return err
 	}
 	if err := l.flushActive(); err != nil {
 		return err
 	}
-	if err := l.truncateTo(offset); err != nil {
-		return l.poisonWith(err)
-	}
-	return nil
+	return l.truncateTo(offset)
 }
 
 // flushActive makes everything written durable. The caller has the log to itself.
@@ -61,7 +60,11 @@ func (l *Log) flushActive() error {
 	if w.synced == w.size {
 		return nil
 	}
-	if err := l.flushFile(w.file); err != nil {
+	err := l.flushFile(w.file)
+	if err == nil {
+		err = l.stillNamed(w.file, w.size)
+	}
+	if err != nil {
 		l.store.counters.syncFailures.Add(1)
 		return l.poisonWith(err)
 	}
@@ -82,84 +85,38 @@ func (l *Log) truncateTo(offset uint64) error {
 			keep = i
 		}
 	}
-	l.forgetFrom(segments[keep:], offset)
-	for i := len(segments) - 1; i > keep; i-- {
-		if err := l.removeSegment(segments[i].ID); err != nil {
-			return err
-		}
-	}
-	w, err := l.cutSegment(segments[keep], offset)
+	w, err := l.survivor(segments[keep], offset)
 	if err != nil {
-		return err
+		return l.usable("truncate", err)
 	}
-	l.installTruncated(w)
-	if w.base > offset {
-		if err := l.replaceEmpty(offset); err != nil {
-			return err
-		}
+	l.switchTo(w, segments[keep:])
+	if err := l.cutFiles(segments[keep+1:], offset); err != nil {
+		return l.poisonWith(err)
 	}
-	return l.saveMark(true)
+	return nil
 }
 
-// forgetFrom takes the records at offset and after from readers before any file
-// changes.
-func (l *Log) forgetFrom(dropped []segment.Descriptor, offset uint64) {
-	for _, d := range dropped {
-		l.store.sealed.drop(l, d.ID, false)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.generation++
-	l.mu.written = min(l.mu.written, offset)
-	l.mu.durable = min(l.mu.durable, offset)
-}
-
-// removeSegment removes a segment's files and makes the removal durable.
-func (l *Log) removeSegment(id uint64) error {
-	l.mu.Lock()
-	if w := &l.mu.active; w.id == id && w.file != nil {
-		w.file.release()
-		w.file = nil
-		l.mu.Unlock()
-		l.store.writers.closed(l)
+// survivor gives the writer that will continue a segment after it was cut to the
+// records below offset. It reads only.
+func (l *Log) survivor(d segment.Descriptor, offset uint64) (writer, error) {
+	var file *openFile
+	if w := &l.mu.active; w.id == d.ID && w.file != nil {
+		file = w.file.hold()
 	} else {
-		l.mu.Unlock()
-	}
-	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(id))); err != nil {
-		return err
-	}
-	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(id))); err != nil && !device.IsNotExist(err) {
-		return err
-	}
-	return l.store.flushDir(l.dir)
-}
-
-// cutSegment shortens the survivor to the records below offset and gives the
-// writer that continues it.
-func (l *Log) cutSegment(d segment.Descriptor, offset uint64) (writer, error) {
-	l.mu.Lock()
-	file := l.mu.active.file
-	if l.mu.active.id != d.ID || file == nil {
-		file = nil
-	} else {
-		l.mu.active.file = nil // moves to the writer returned
-	}
-	l.mu.Unlock()
-	if file == nil {
 		f, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.LogName(d.ID)), device.ReadWrite, 0)
 		if err != nil {
 			return writer{}, err
 		}
 		file = newOpenFile(f)
 	}
-	w, err := l.cutOpened(file, d, offset)
+	w, err := l.cutWriter(file, d, offset)
 	if err != nil {
 		file.release()
 	}
 	return w, err
 }
 
-func (l *Log) cutOpened(file *openFile, d segment.Descriptor, offset uint64) (writer, error) {
+func (l *Log) cutWriter(file *openFile, d segment.Descriptor, offset uint64) (writer, error) {
 	position := int64(segment.HeaderSize)
 	if offset > d.BaseOffset {
 		var err error
@@ -168,12 +125,6 @@ func (l *Log) cutOpened(file *openFile, d segment.Descriptor, offset uint64) (wr
 			return writer{}, err
 		}
 	}
-	if err := file.Truncate(position); err != nil {
-		return writer{}, err
-	}
-	if err := l.flushFile(file); err != nil {
-		return writer{}, err
-	}
 	scan, err := segment.Scan(file, position, segment.ScanOptions{Spacing: l.cfg.IndexSpacingBytes})
 	if err != nil {
 		return writer{}, err
@@ -181,40 +132,19 @@ func (l *Log) cutOpened(file *openFile, d segment.Descriptor, offset uint64) (wr
 	if scan.Damage != nil {
 		return writer{}, scan.Damage.Cause.At(l.label, d.ID, scan.Damage.Position)
 	}
-	if err := l.rewriteIndex(d, scan.Entries); err != nil {
-		return writer{}, err
-	}
 	return writer{
 		id: d.ID, base: d.BaseOffset, createdAt: d.CreatedAtMicros, version: d.Version, file: file,
 		size: position, synced: position, next: scan.NextOffset, newest: scan.NewestTimestampMicros,
-		entries: scan.Entries, indexed: len(scan.Entries),
+		entries: scan.Entries, indexStale: true,
 		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes, Since: scan.Since},
 	}, nil
 }
 
-// rewriteIndex makes the index file exactly entries. An index that is ahead of
-// its segment is no danger, since reads verify what they find, but it would not
-// be the one that appending makes.
-func (l *Log) rewriteIndex(d segment.Descriptor, entries []segment.IndexEntry) error {
-	f, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.IndexName(d.ID)), device.OpenOrCreate, l.cfg.FileMode)
-	if err != nil {
-		return err
-	}
-	buf := segment.EncodeIndex(d.BaseOffset, entries)
-	err = l.store.do(&device.Op{Kind: device.Write, File: f, Buf: buf})
-	if err == nil {
-		err = f.Truncate(int64(len(buf)))
-	}
-	if err == nil {
-		err = l.store.do(&device.Op{Kind: device.Flush, File: f})
-	}
-	l.store.closeAfter(f, err)
-	return err
-}
-
-// installTruncated makes the survivor the active segment.
-func (l *Log) installTruncated(w writer) {
+// switchTo makes w the active segment in place of the dropped ones, the first of
+// which it continues. What readers see from here on is what stays.
+func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 	l.mu.Lock()
+	former := l.mu.active.file
 	keep := l.mu.sealed[:0:0]
 	for _, d := range l.mu.sealed {
 		if d.ID < w.id {
@@ -224,9 +154,56 @@ func (l *Log) installTruncated(w writer) {
 	l.mu.sealed = keep
 	l.mu.active = w
 	l.mu.written, l.mu.durable = w.next, w.next
+	l.mu.generation++
 	l.notifyLocked()
 	l.mu.Unlock()
+	if former != nil {
+		former.release()
+	}
 	l.store.writers.opened(l)
+	for _, d := range dropped {
+		l.store.sealed.drop(l, d.ID, false)
+	}
+}
+
+// cutFiles makes the files what the log says already: removed are the segments
+// to go, the active one is longer than it should be.
+func (l *Log) cutFiles(removed []segment.Descriptor, offset uint64) error {
+	for _, d := range slices.Backward(removed) {
+		if err := l.removeSegment(d.ID); err != nil {
+			return err
+		}
+	}
+	w := &l.mu.active
+	if err := w.file.Truncate(w.size); err != nil {
+		return err
+	}
+	if err := l.flushFile(w.file); err != nil {
+		return err
+	}
+	// An index ahead of its segment would point between records to come.
+	flush := func(f device.File) error { return l.store.do(&device.Op{Kind: device.Flush, File: f}) }
+	if err := l.sealIndex(w, flush); err != nil {
+		return err
+	}
+	if w.base > offset {
+		if err := l.replaceEmpty(offset); err != nil {
+			return err
+		}
+	}
+	return l.saveMark(true)
+}
+
+// removeSegment removes a segment's files and makes the removal durable. An index
+// that stays is emptied when its id is used again, and cleared away at open.
+func (l *Log) removeSegment(id uint64) error {
+	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(id))); err != nil {
+		return err
+	}
+	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(id))); err != nil && !device.IsNotExist(err) {
+		l.store.logger.Warn("the index of a removed segment could not be removed", "log", l.label, "error", err)
+	}
+	return l.store.flushDir(l.dir)
 }
 
 // replaceEmpty gives an emptied log a segment that begins at base, below where
@@ -237,7 +214,7 @@ func (l *Log) replaceEmpty(base uint64) error {
 		panic("engine: a segment with records was to be replaced by an empty one")
 	}
 	header := segment.Header{Version: old.version, BaseOffset: base, CreatedAtMicros: l.store.nowMicros()}
-	f, err := recovery.CreateSegment(l.store.disk(), l.dir, old.id+1, header, l.cfg.FileMode)
+	f, err := l.createSegment(old.id+1, header)
 	if err != nil {
 		return fmt.Errorf("create the segment that begins at %d: %w", base, err)
 	}
@@ -248,6 +225,8 @@ func (l *Log) replaceEmpty(base uint64) error {
 		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
 	}
 	l.mu.written, l.mu.durable = base, base
+	l.mu.generation++
+	l.notifyLocked()
 	l.mu.Unlock()
 	old.file.release()
 	return l.removeSegment(old.id)

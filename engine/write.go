@@ -21,7 +21,7 @@ func (l *Log) write(b *batch) {
 	}
 	file, err := l.writerFile()
 	if err != nil {
-		l.fail(b, l.usable("open segment", err))
+		l.fail(b, l.openFailed(err))
 		return
 	}
 	if err := l.reserve(file, b.end()); err != nil {
@@ -181,7 +181,9 @@ func (l *Log) rewind(file device.File, pos int64) error {
 	defer l.mu.Unlock()
 	w := &l.mu.active
 	w.reserve = reservation{}
-	w.synced = pos
+	if r := l.mu.retired; r == nil || r.synced == r.size {
+		w.synced = pos
+	}
 	l.advanceDurableLocked()
 	return nil
 }

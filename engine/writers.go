@@ -142,6 +142,15 @@ func (l *Log) dropReservation() {
 	w.reserve = reservation{}
 }
 
+// openFailed says what it means that the active segment could not be opened
+// again. One that is gone, or not as this log left it, is nothing to append to.
+func (l *Log) openFailed(err error) error {
+	if device.IsNotExist(err) || errors.Is(err, errSizeChanged) {
+		return l.poisonWith(err)
+	}
+	return l.usable("open segment", err)
+}
+
 var errSizeChanged = errors.New("the file's length is not what this log wrote; another program changed it")
 
 // writerFile gives the active segment's file, opening it again if it was given
