@@ -189,6 +189,26 @@ func TestACompletionForNothingLosesTheRing(t *testing.T) {
 	}
 }
 
+// TestASecondCompletionLosesTheRing: the slot has been given to another operation
+// since, whose buffer must not be taken for written.
+func TestASecondCompletionLosesTheRing(t *testing.T) {
+	f := newFakeKernel(t)
+	f.hold = true
+	r := f.mustOpen(Options{Entries: 2})
+	first := &device.Op{File: &fakeFile{}, Buf: make([]byte, 8)}
+	r.Submit(first)
+	e := f.waitTaken(1)[0]
+	f.complete(e.userData, 8)
+	if err := first.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	second := &device.Op{File: &fakeFile{}, Buf: make([]byte, 8), Pos: 8}
+	r.Submit(second)
+	f.waitTaken(2)
+	f.complete(e.userData, 8)
+	wantLost(t, r, nil, second)
+}
+
 func TestMoreBytesThanWereAskedLoseTheRing(t *testing.T) {
 	f := newFakeKernel(t)
 	f.answer = func(e sqe, _ int) int32 { return int32(e.len) + 1 }

@@ -29,6 +29,8 @@ type fakeKernel struct {
 	answer func(e sqe, attempt int) int32
 	// hold keeps operations in the kernel until complete is called.
 	hold bool
+	// broken makes every call fail with EBADF.
+	broken atomic.Bool
 	// order shuffles the completions of one call.
 	order *rand.Rand
 
@@ -171,6 +173,9 @@ func (f *fakeKernel) enter(_ int, submit, wait, _ uint32) (uint32, syscall.Errno
 	f.mu.enters++
 	f.mu.Unlock()
 	take := submit
+	if f.broken.Load() {
+		return 0, syscall.EBADF
+	}
 	if f.onEnter != nil {
 		var errno syscall.Errno
 		if take, errno = f.onEnter(n, submit, wait); errno != 0 {

@@ -1,9 +1,13 @@
 package uring
 
 import (
+	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"felix.local/felix/device"
 )
@@ -195,6 +199,43 @@ func TestCloseCarriesOutWhatWasSubmitted(t *testing.T) {
 	}
 }
 
+// TestAnOpThatRacesWithCloseCompletes lets submissions meet the end of the loop, of
+// a ring that is closed and of one that is lost.
+func TestAnOpThatRacesWithCloseCompletes(t *testing.T) {
+	for name, end := range map[string]func(*fakeKernel, *Ring){
+		"close": func(_ *fakeKernel, r *Ring) { r.Close() },
+		"loss": func(f *fakeKernel, r *Ring) {
+			f.broken.Store(true)
+			r.Submit(&device.Op{File: &fakeFile{}, Buf: make([]byte, 1)})
+			<-r.finished
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := 0
+			for range 300 {
+				f := newFakeKernel(t)
+				r := f.mustOpen(Options{Entries: 2})
+				var all sync.WaitGroup
+				var failures atomic.Int64
+				for range 2 {
+					all.Go(func() {
+						op := &device.Op{File: &fakeFile{}, Buf: make([]byte, 1)}
+						for device.Do(r, op) == nil { // would hang here
+						}
+						failures.Add(1)
+					})
+				}
+				end(f, r)
+				all.Wait()
+				refused += int(failures.Load())
+			}
+			if refused != 600 {
+				t.Errorf("%d of 600 producers heard of the end", refused)
+			}
+		})
+	}
+}
+
 // TestNoWakeUpIsLost sends one operation at a time from several producers, so that
 // the loop parks, waits in the kernel and wakes as often as can be. A lost
 // wake-up hangs the test.
@@ -242,6 +283,46 @@ func TestALoopInTheKernelIsWoken(t *testing.T) {
 	f.complete(first.userData, 8)
 	closeRing(t, r)
 	if err := stuck.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnOpPushedAfterTheLastLookCompletes plays the worst moment: the loop ended
+// between Submit's check and its push.
+func TestAnOpPushedAfterTheLastLookCompletes(t *testing.T) {
+	r := newFakeKernel(t).mustOpen(Options{})
+	closeRing(t, r)
+	op := &device.Op{File: &fakeFile{}, Buf: make([]byte, 1)}
+	op.Prepare()
+	r.deliver(op, op)
+	select {
+	case <-op.Done():
+		if !errors.Is(op.Err, device.ErrQueueClosed) {
+			t.Errorf("got %v", op.Err)
+		}
+	default:
+		t.Error("nobody completes the operation")
+	}
+}
+
+// TestTheEventfdIsNotClosedUnderAProducer: its number could be another file's by the
+// time of the write.
+func TestTheEventfdIsNotClosedUnderAProducer(t *testing.T) {
+	var b bell
+	if errno := b.open(); errno != 0 {
+		t.Fatal(errno)
+	}
+	b.ringing.Add(1) // a producer that is about to write
+	closed := make(chan error)
+	go func() { closed <- b.close() }()
+	for range 1000 {
+		runtime.Gosched()
+		if _, err := unix.FcntlInt(uintptr(b.eventfd), unix.F_GETFD, 0); err != nil {
+			t.Fatal("closed while a producer was about to write")
+		}
+	}
+	b.ringing.Add(-1)
+	if err := <-closed; err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,12 +67,16 @@ func (r *Ring) Submit(ops ...*device.Op) {
 		op.Prepare()
 		op.Link, newest = newest, op
 	}
-	oldest := ops[0]
 	r.counters.queued.Add(int64(len(ops)))
 	if r.closing.Load() || r.ended.Load() != nil {
 		r.refuse(newest)
 		return
 	}
+	r.deliver(ops[0], newest)
+}
+
+// deliver pushes a chain of operations and makes the loop see it.
+func (r *Ring) deliver(oldest, newest *device.Op) {
 	for {
 		top := r.arrivals.Load()
 		oldest.Link = top
