@@ -101,7 +101,7 @@ func TestSubmitNeverWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestOpsOfOneFileAreIssuedInOrder: they may complete in any order, but a line that
+// TestOpsAreIssuedInTheOrderTheyCame: they may complete in any order, but a line that
 // is not first come, first served could starve one.
 func TestOpsAreIssuedInTheOrderTheyCame(t *testing.T) {
 	f := newFakeKernel(t)
