@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
@@ -26,6 +27,9 @@ type faultRun struct {
 	hit     func() bool
 	hitStep string
 
+	// mu lets a test take a copy of the model while the workload waits for the
+	// disk.
+	mu sync.Mutex
 	// acked holds every acknowledged payload; base and next bound them. floor is
 	// the lowest tail that recovery may come back with, durable the lowest one
 	// if the page cache is lost.
@@ -35,8 +39,9 @@ type faultRun struct {
 	// removal may have happened.
 	baseMax  uint64
 	attempts int
-	// unknown are payloads of appends whose outcome is unknown.
-	unknown [][]byte
+	// unknown are payloads of appends whose outcome is unknown, inFlight those of
+	// the append under way.
+	unknown, inFlight [][]byte
 }
 
 // stepError is an error that one step of the workload returned.
@@ -122,6 +127,12 @@ func (r *faultRun) openStore() bool {
 
 func (r *faultRun) poisoned() bool { return r.log.Poisoned() != nil }
 
+func (r *faultRun) change(model func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	model()
+}
+
 // append makes one append per size, each of that many records.
 func (r *faultRun) append(sizes ...int) {
 	for _, n := range sizes {
@@ -133,6 +144,7 @@ func (r *faultRun) append(sizes ...int) {
 			payloads = append(payloads, payload(uint64(r.attempts), 60+r.attempts%50))
 			records[i].Payload = payloads[i]
 		}
+		r.change(func() { r.inFlight = payloads })
 		got, err := r.log.Append(r.ctx, records...)
 		if r.noted(err) {
 			if r.poisoned() {
@@ -143,11 +155,13 @@ func (r *faultRun) append(sizes ...int) {
 		if got.First != r.next || got.Last != r.next+uint64(n)-1 {
 			r.problem("append of %d got %v, want %d", n, got, r.next)
 		}
-		for _, p := range payloads {
-			r.acked[r.next] = p
-			r.next++
-		}
-		r.floor = r.next
+		r.change(func() {
+			for _, p := range payloads {
+				r.acked[r.next] = p
+				r.next++
+			}
+			r.floor, r.inFlight = r.next, nil
+		})
 		if r.cfg.FsyncMode == engine.FsyncOnCommit {
 			r.promise()
 		}
@@ -187,16 +201,22 @@ func (r *faultRun) seal() {
 
 func (r *faultRun) truncate(offset uint64) {
 	r.step = "truncate"
+	before := r.floor
+	r.change(func() { r.floor = min(r.floor, offset) })
 	if r.noted(r.log.Truncate(r.ctx, offset)) {
 		if r.poisoned() {
-			r.floor, r.durable = min(r.floor, offset), min(r.durable, offset)
+			r.durable = min(r.durable, offset)
+		} else {
+			r.floor = before
 		}
 		return
 	}
-	for o := offset; o < r.next; o++ {
-		delete(r.acked, o)
-	}
-	r.next, r.floor = offset, offset
+	r.change(func() {
+		for o := offset; o < r.next; o++ {
+			delete(r.acked, o)
+		}
+		r.next = offset
+	})
 	r.promise()
 }
 

@@ -50,7 +50,7 @@ type Store struct {
 		sync.Mutex
 		// closed refuses new work, released says that everything was given back.
 		closed, released bool
-		logs   map[string]*Log
+		logs             map[string]*Log
 		// opening holds directories that are being recovered.
 		opening map[string]ShardKey
 	}
@@ -126,13 +126,6 @@ func (s *Store) logs() []*Log {
 		out = append(out, l)
 	}
 	return out
-}
-
-// Log gives an open log by its directory's name.
-func (s *Store) log(name string) *Log {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.logs[name]
 }
 
 // OpenLog opens a shard, recovering it first; a shard that does not exist is
