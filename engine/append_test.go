@@ -17,7 +17,7 @@ func TestRecordsReadBackOverRollsAndRestarts(t *testing.T) {
 		eachMode(t, func(t *testing.T, mode func(*engine.Config)) {
 			for _, threshold := range []int{100, 60} {
 				t.Run(fmt.Sprintf("threshold %d", threshold), func(t *testing.T) {
-					r := newRig(t, backend, mode, func(c *engine.Config) { c.RolloverThresholdPercent = threshold })
+					r := newRigIn(t, t.TempDir(), backend, mode, func(c *engine.Config) { c.RolloverThresholdPercent = threshold })
 					appendOverRestarts(r)
 				})
 			}

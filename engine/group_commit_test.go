@@ -36,7 +36,7 @@ func publish(r *rig, publishers, each int) uint64 {
 
 func TestConcurrentAppendsShareFlushes(t *testing.T) {
 	onBoth(t, func(t *testing.T, backend func(*engine.Config)) {
-		r := newRig(t, backend, quiet)
+		r := newRigIn(t, t.TempDir(), backend, quiet)
 		serial := publish(r, 1, 64)
 		concurrent := publish(r, 16, 4)
 		t.Logf("64 appends: %d flushes one at a time, %d with 16 at a time", serial, concurrent)
@@ -82,7 +82,7 @@ func quiet(c *engine.Config) { c.SegmentBytes, c.MarkSyncInterval = 1<<20, 0 }
 func TestGatheringLetsAClosedLoopShareOneFlush(t *testing.T) {
 	const publishers, each = 64, 40
 	onBoth(t, func(t *testing.T, backend func(*engine.Config)) {
-		r := newRig(t, backend, quiet)
+		r := newRigIn(t, t.TempDir(), backend, quiet)
 		publish(r, publishers, 2)
 		syncs := publish(r, publishers, each)
 		fanIn := float64(publishers*each) / float64(syncs)

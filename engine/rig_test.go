@@ -54,9 +54,16 @@ type rig struct {
 	log   *engine.Log
 }
 
+// newRig opens a store in memory, where a flush costs nothing; newRigIn opens one
+// in a directory, for tests in which the device's time or the filesystem matters.
 func newRig(t testing.TB, change ...func(*engine.Config)) *rig {
 	t.Helper()
-	r := &rig{TB: t, ctx: deadline(t), root: t.TempDir(), cfg: testConfig()}
+	return newRigIn(t, memoryDir(t), change...)
+}
+
+func newRigIn(t testing.TB, root string, change ...func(*engine.Config)) *rig {
+	t.Helper()
+	r := &rig{TB: t, ctx: deadline(t), root: root, cfg: testConfig()}
 	for _, f := range change {
 		f(&r.cfg)
 	}
@@ -67,6 +74,21 @@ func newRig(t testing.TB, change ...func(*engine.Config)) *rig {
 		}
 	})
 	return r
+}
+
+// memoryDir is a directory on a filesystem in memory, where there is one.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "engine-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // deadline ends a test that hangs with a context error instead of a stack dump of

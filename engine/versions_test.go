@@ -55,13 +55,10 @@ func mark(kind segment.Kind) engine.Record {
 }
 
 func TestARecordThatNeedsANewerVersionRollsFirst(t *testing.T) {
-	root := t.TempDir()
+	root := memoryDir(t)
 	placeSegment(t, filepath.Join(root, testKey(0).DirName()), 0,
 		segment.Header{Version: 2, CreatedAtMicros: 5}, "a", "b")
-	r := newRig(t, func(c *engine.Config) {})
-	r.close()
-	r.root = root
-	r.open()
+	r := newRigIn(t, root)
 
 	r.append(engine.Record{Payload: []byte("c")})
 	r.wantVersions("[v2:0-3]")
@@ -98,23 +95,17 @@ func TestAnEmptySegmentOfAnOlderVersionIsReplaced(t *testing.T) {
 }
 
 func TestAV2LogThatRollsForRoomGoesOnAtV3(t *testing.T) {
-	root := t.TempDir()
+	root := memoryDir(t)
 	placeSegment(t, filepath.Join(root, testKey(0).DirName()), 0, segment.Header{Version: 2, CreatedAtMicros: 5}, "a")
-	r := newRig(t)
-	r.close()
-	r.root = root
-	r.open()
+	r := newRigIn(t, root)
 	r.append(engine.Record{Payload: make([]byte, 4060)})
 	r.wantVersions("[v2:0-1 v3:1-2]")
 }
 
 func TestASealedV2LogGoesOnAtV3(t *testing.T) {
-	root := t.TempDir()
+	root := memoryDir(t)
 	placeSegment(t, filepath.Join(root, testKey(0).DirName()), 0, segment.Header{Version: 2, CreatedAtMicros: 5}, "a")
-	r := newRig(t)
-	r.close()
-	r.root = root
-	r.open()
+	r := newRigIn(t, root)
 	if _, err := r.log.Seal(r.ctx); err != nil {
 		t.Fatal(err)
 	}
