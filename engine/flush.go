@@ -26,6 +26,7 @@ type flushPass struct {
 	file    *openFile
 	size    int64
 	next    uint64
+	appends uint64
 	pending bool // the active segment's round is still to come
 }
 
@@ -38,7 +39,7 @@ func (l *Log) beginFlush() *flushPass {
 	if l.mu.flushing || l.mu.poison != nil || l.mu.closed || l.unsyncedBytesLocked() == 0 {
 		return nil
 	}
-	p := &flushPass{log: l, started: time.Now()}
+	p := &flushPass{log: l, started: time.Now(), appends: l.mu.appendsWritten}
 	if r := l.mu.retired; r != nil && r.synced < r.size {
 		p.retired, p.retiredSize = r, r.size
 		p.op = device.Op{Kind: device.Flush, File: r.file.hold()}
@@ -85,11 +86,12 @@ func (p *flushPass) round() (again bool) {
 		p.op = device.Op{Kind: device.Flush, File: p.file}
 		return true
 	}
-	before := l.mu.durable
 	p.coverLocked()
-	if covered := l.mu.durable - before; covered > 0 {
+	if p.appends > l.mu.appendsSynced {
+		fanIn := p.appends - l.mu.appendsSynced
+		l.mu.appendsSynced = p.appends
 		l.store.counters.syncs.Add(1)
-		l.store.observer.Synced(covered, time.Since(p.started), nil)
+		l.store.observer.Synced(fanIn, time.Since(p.started), nil)
 	}
 	p.endLocked()
 	return false

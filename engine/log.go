@@ -67,6 +67,9 @@ type Log struct {
 		// written is one past the last offset whose bytes were written, durable
 		// one past the last known to be on the device.
 		written, durable uint64
+		// appendsWritten and appendsSynced count the appends below the two
+		// bounds since the log was opened; their distance is a flush's fan-in.
+		appendsWritten, appendsSynced uint64
 		// generation rises when records that a reader may have planned for
 		// disappear.
 		generation uint64

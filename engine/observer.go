@@ -14,10 +14,10 @@ type Observer interface {
 	// Appended reports one append that was acknowledged: its records, its
 	// payload bytes and the time from call to acknowledgement.
 	Appended(records int, bytes int64, took time.Duration)
-	// Synced reports one flush or dsync write of a log: how many records became
+	// Synced reports one flush or dsync write of a log: how many appends became
 	// durable with it (the fan-in of a group commit), how long the device took,
 	// and the error that poisoned the log, if it failed.
-	Synced(records uint64, took time.Duration, err error)
+	Synced(appends uint64, took time.Duration, err error)
 	// Read reports one range read.
 	Read(records int, bytes int64, took time.Duration)
 	// Recovered reports one log that was opened.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -56,7 +55,7 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 	if err := s.lock(single); err != nil {
 		return nil, err
 	}
-	if err := s.chooseQueue(); err != nil {
+	if err := s.chooseQueue(ctx); err != nil {
 		for _, l := range s.locks {
 			err = errors.Join(err, l.Close())
 		}
@@ -148,7 +147,7 @@ func (s *Store) lock(single bool) error {
 	return nil
 }
 
-func (s *Store) chooseQueue() error {
+func (s *Store) chooseQueue(ctx context.Context) error {
 	if s.cfg.Queue != nil {
 		s.queue = s.cfg.Queue
 		s.backend = Backend{Name: s.queue.Stats().Backend, Requested: s.cfg.IOURing, Reason: "given by the caller", DsyncWrite: true}
@@ -161,6 +160,10 @@ func (s *Store) chooseQueue() error {
 		return err
 	}
 	s.queue, s.backend, s.ownQueue = queue, backend, true
-	s.logger.Info("storage backend chosen", "root", s.root, "backend", backend, "pid", os.Getpid())
+	level := slog.LevelInfo
+	if backend.Name == "pool" && s.cfg.IOURing == IOURingAuto {
+		level = slog.LevelWarn // the ring was wanted and cannot be had
+	}
+	s.logger.Log(ctx, level, "storage backend chosen", "root", s.root, "backend", backend)
 	return nil
 }

@@ -94,12 +94,13 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	w.size, w.next, w.builder, w.newest = b.end(), b.next, b.builder, b.newest
 	w.entries = append(w.entries, b.entries...)
 	l.mu.written = b.next
+	l.mu.appendsWritten += uint64(b.appends)
+	fanIn, waiting := uint64(0), int64(0)
 	if durable {
 		w.synced = b.end()
 		l.mu.durable = b.next
-	}
-	waiting := int64(0)
-	if durable {
+		fanIn = l.mu.appendsWritten - l.mu.appendsSynced
+		l.mu.appendsSynced = l.mu.appendsWritten
 		waiting = l.stagedAppends.Load() - int64(b.appends)
 	}
 	l.notifyLocked()
@@ -111,7 +112,7 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	l.last.flush = took
 	if durable {
 		l.store.counters.syncs.Add(1)
-		l.store.observer.Synced(b.records(), took, nil)
+		l.store.observer.Synced(fanIn, took, nil)
 	}
 	l.store.becameDirty(l, !durable)
 	l.writeIndex(false)
@@ -137,7 +138,7 @@ func (l *Log) flushFile(file device.File) error {
 // syncFailed poisons the log for a flush, or a durable write, that failed.
 func (l *Log) syncFailed(b *batch, started time.Time, err error) error {
 	l.store.counters.syncFailures.Add(1)
-	l.store.observer.Synced(b.records(), time.Since(started), err)
+	l.store.observer.Synced(uint64(b.appends), time.Since(started), err)
 	return l.poisonWith(err)
 }
 
