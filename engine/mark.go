@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 
 	"felix.local/felix/device"
@@ -48,10 +49,15 @@ type markWrite struct {
 	err    error
 }
 
-// beginMarkLocked takes the mark's turn; nil when the file says so already.
+// unknownMark is no mark that a log can have: what the file says is not known.
+var unknownMark = recovery.Mark{Segment: math.MaxUint64, Synced: -1}
+
+// beginMarkLocked takes the mark's turn; nil when the file says so already. That
+// the same mark was made durable once is not enough: one written since may have
+// replaced it, and after a truncation it would be ahead of the log.
 func (l *Log) beginMarkLocked(synced bool) *markWrite {
 	want := l.wantedMarkLocked()
-	if want == l.mu.markSynced || !synced && want == l.mu.marked {
+	if want == l.mu.marked && (!synced || want == l.mu.markSynced) {
 		return nil
 	}
 	l.mu.marking = true
@@ -85,7 +91,10 @@ func (w *markWrite) end() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.marking = false
-	if w.err == nil {
+	switch {
+	case w.err != nil && w.file != nil:
+		l.mu.marked, l.mu.markSynced = unknownMark, unknownMark
+	case w.err == nil:
 		l.mu.marked = w.mark
 		if w.synced {
 			l.mu.markSynced = w.mark
