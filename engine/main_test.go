@@ -16,7 +16,9 @@ const childVariable = "ENGINE_TEST_CHILD"
 // children are the jobs a child process can do. Arguments come in variables of
 // the environment; results go to standard output.
 func children() map[string]func() error {
-	return map[string]func() error{}
+	return map[string]func() error{
+		"busy logs": busyLogs,
+	}
 }
 
 func TestMain(m *testing.M) {
