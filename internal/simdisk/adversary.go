@@ -30,22 +30,26 @@ func (q *Queue) chooseLocked(j *job) {
 	h.Write([]byte(like.name))
 	mixed := h.Sum64() ^ uint64(like.kind)<<56 ^ uint64(like.pos)*0x9E3779B97F4A7C15 ^ q.mu.seen[like]<<32
 	j.rand = NewRand(q.options.Seed ^ NewRand(mixed).Next())
-	j.pieces = j.rand.pieces(j.left(), q.options.ShortPercent)
+	j.pieces = j.rand.pieces(j.op.Pos, j.left(), q.options.ShortPercent)
 	j.due = q.nowLocked() + j.rand.delay(q.options.DelayMax)
 	if j.rand.Coin() {
 		j.due = q.nowLocked() // the first piece lands at once
 	}
 }
 
-// pieces divides a write of n bytes.
-func (r *Rand) pieces(n, shortPercent int) []int {
+// pieces divides a write of n bytes at pos, at sectors.
+func (r *Rand) pieces(pos int64, n, shortPercent int) []int {
 	if n == 0 {
 		return nil
 	}
 	var pieces []int
-	for len(pieces) < 2 && n > 1 && int(r.Below(100)) < shortPercent {
-		piece := 1 + int(r.Below(uint64(n-1)))
+	for len(pieces) < 2 && int(r.Below(100)) < shortPercent {
+		piece := r.wholeSectors(pos, n-1)
+		if piece == 0 {
+			break
+		}
 		pieces = append(pieces, piece)
+		pos += int64(piece)
 		n -= piece
 	}
 	return append(pieces, n)

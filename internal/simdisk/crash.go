@@ -40,7 +40,7 @@ type CrashOptions struct {
 // image is a crash right after the first one.
 func (d *Disk) Crash(o CrashOptions) *Disk {
 	r := NewRand(o.Seed)
-	c := d.cloneWith(func(_ *flight, left int) int { return r.landed(left) })
+	c := d.cloneWith(func(fl *flight, left int) int { return r.landed(fl, left) })
 	if o.Kind == PowerLoss {
 		in := c.doubtLocked()
 		c.settleLoss(in, r.outcome(in, o.Writeback), o.LoseRenamed)
@@ -48,16 +48,28 @@ func (d *Disk) Crash(o CrashOptions) *Disk {
 	return c
 }
 
-// landed is how much of a write under way has happened: nothing, all, or a part.
-func (r *Rand) landed(left int) int {
+// landed is how much of a write under way has happened: nothing, all, or a part
+// that ends at a sector.
+func (r *Rand) landed(fl *flight, left int) int {
 	switch r.Below(3) {
 	case 0:
 		return 0
 	case 1:
 		return left
 	default:
-		return int(r.Below(uint64(left) + 1))
+		return r.wholeSectors(fl.pos+int64(fl.landed), left)
 	}
+}
+
+// wholeSectors chooses one of the sector boundaries within (pos, pos+n], and gives
+// its distance from pos; 0 when there is none.
+func (r *Rand) wholeSectors(pos int64, n int) int {
+	first := (pos/SectorBytes + 1) * SectorBytes
+	last := (pos + int64(n)) / SectorBytes * SectorBytes
+	if last < first {
+		return 0
+	}
+	return int(first + int64(r.Below(uint64((last-first)/SectorBytes)+1))*SectorBytes - pos)
 }
 
 // outcome decides a doubt by chance.

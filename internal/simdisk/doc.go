@@ -20,7 +20,8 @@
 //   - A page of 4096 bytes that changed since it was last made durable is lost,
 //     written, or torn: its first sectors of 512 bytes are new and the rest is
 //     old. Blocks that were never written read as zeros.
-//   - A write under way has happened, or has not, or has in part.
+//   - A write under way has happened, or has not, or has in part. So has one that
+//     takes several pieces. Bytes that lie in one sector are written as one.
 //   - A reservation of blocks shows nowhere.
 //
 // # What a failed flush does
