@@ -17,7 +17,9 @@ const childVariable = "ENGINE_TEST_CHILD"
 // the environment; results go to standard output.
 func children() map[string]func() error {
 	return map[string]func() error{
-		"busy logs": busyLogs,
+		"busy logs":   busyLogs,
+		"many shards": manyShards,
+		"open one":    openOne,
 	}
 }
 
