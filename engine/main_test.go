@@ -17,9 +17,10 @@ const childVariable = "ENGINE_TEST_CHILD"
 // the environment; results go to standard output.
 func children() map[string]func() error {
 	return map[string]func() error{
-		"busy logs":   busyLogs,
-		"many shards": manyShards,
-		"open one":    openOne,
+		"busy logs":          busyLogs,
+		"many shards":        manyShards,
+		"open one":           openOne,
+		"write until killed": writeUntilKilled,
 	}
 }
 
