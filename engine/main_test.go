@@ -17,10 +17,12 @@ const childVariable = "ENGINE_TEST_CHILD"
 // the environment; results go to standard output.
 func children() map[string]func() error {
 	return map[string]func() error{
+		"open and append":    openAndAppend,
 		"busy logs":          busyLogs,
 		"many shards":        manyShards,
 		"open one":           openOne,
 		"write until killed": writeUntilKilled,
+		"under filter":       underFilter,
 	}
 }
 

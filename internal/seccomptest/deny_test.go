@@ -1,0 +1,43 @@
+package seccomptest_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"felix.local/felix/internal/seccomptest"
+)
+
+const inChild = "SECCOMPTEST_CHILD"
+
+func TestADeniedCallFailsInEveryThreadAndOthersGoOn(t *testing.T) {
+	if os.Getenv(inChild) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inChild+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := seccomptest.Deny(unix.SYS_GETPPID, syscall.ENOTNAM); err != nil {
+		t.Skip("no filter can be set here:", err)
+	}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if _, _, errno := syscall.Syscall(unix.SYS_GETPPID, 0, 0, 0); !errors.Is(errno, syscall.ENOTNAM) {
+				t.Errorf("the denied call answers %v", errno)
+			}
+			if _, _, errno := syscall.Syscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 {
+				t.Errorf("another call answers %v", errno)
+			}
+		})
+	}
+	all.Wait()
+}
