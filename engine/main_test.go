@@ -23,6 +23,7 @@ func children() map[string]func() error {
 		"open one":           openOne,
 		"write until killed": writeUntilKilled,
 		"under filter":       underFilter,
+		"open large":         openLarge,
 	}
 }
 

@@ -226,6 +226,30 @@ func settingOf(mode engine.IOURingMode) string {
 	return mode.String()
 }
 
+// openLarge is the child that opens one shard with the defaults and prints what
+// that took.
+func openLarge() error {
+	ctx := context.Background()
+	cfg := engine.DefaultConfig()
+	cfg.Logger = testConfig().Logger
+	store, err := engine.OpenStore(ctx, os.Getenv("ENGINE_TEST_ROOT"), cfg)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	if _, err := store.OpenLog(ctx, testKey(0)); err != nil {
+		return err
+	}
+	u := usage{OpenSeconds: time.Since(started).Seconds()}
+	if err := u.peak(); err != nil {
+		return err
+	}
+	if err := store.Close(ctx); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(u)
+}
+
 // openOne is the child that opens one shard, reads it through when told so, and
 // prints what it holds.
 func openOne() error {
