@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 
 	"felix.local/felix/device"
@@ -50,6 +51,9 @@ func (l *Log) maybePrepareRoll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &l.mu.roll
+	if l.mu.active.id == math.MaxUint64 {
+		return // the roll will say so
+	}
 	if r.preparing || r.prepared != nil || r.failed || l.mu.retired != nil || l.mu.gate != nil || l.mu.poison != nil {
 		return
 	}

@@ -111,6 +111,9 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 // createSegment makes the segment that follows the newest one. A file in its way
 // that is too short for a record is one that an earlier attempt could not remove.
 func (l *Log) createSegment(id uint64, header segment.Header) (device.File, error) {
+	if id == 0 { // one past the largest
+		return nil, &ExhaustedError{Label: l.label, What: "segment ids"}
+	}
 	f, err := recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
 	if errors.Is(err, fs.ErrExist) && l.removeBlank(id) {
 		f, err = recovery.CreateSegment(l.store.disk(), l.dir, id, header, l.cfg.FileMode)
