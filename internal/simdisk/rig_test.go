@@ -2,8 +2,6 @@ package simdisk_test
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"path/filepath"
 	"testing"
 
@@ -84,26 +82,10 @@ func (r *rig) flushDir(dir string) {
 // fill is n bytes of one value.
 func fill(value byte, n int) []byte { return bytes.Repeat([]byte{value}, n) }
 
-// bytesOf reads a whole file; nil when there is none.
+// bytesOf reads a whole file below the root; nil when there is none.
 func bytesOf(t testing.TB, d device.FS, name string) []byte {
 	t.Helper()
-	f, err := d.OpenFile(path(name), device.ReadOnly, 0)
-	if device.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n != len(b) || err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(n, err)
-	}
-	return b
+	return contentOf(t, d, path(name))
 }
 
 func namesOf(t testing.TB, d device.FS, dir string) []string {
