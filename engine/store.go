@@ -39,6 +39,8 @@ type Store struct {
 	allocateOff  atomic.Bool
 	counters     counters
 	dirty        dirtyLists
+	// signals are channels with room for one value; see batch.lone.
+	signals sync.Pool
 
 	// stop ends the timers; running counts them and those who are opening a log,
 	// and stopped is closed when, after stop, there are none left.
@@ -250,25 +252,18 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
 // After a lost ring the kernel may still be at work on buffers and files. They
 // stay, and so does the lock: the root can be opened again by a new process only.
 func (s *Store) Close(ctx context.Context) error {
+	s.refuseWork()
 	select {
 	case s.closing <- struct{}{}:
 		defer func() { <-s.closing }()
 	case <-ctx.Done():
-		return &LogError{Label: s.root, Op: "close", Err: ctx.Err()}
+		return errors.Join(&LogError{Label: s.root, Op: "close", Err: ctx.Err()}, errors.Join(s.closeLogs(ctx)...))
 	}
 	s.mu.Lock()
-	began, released := s.mu.closed, s.mu.released
-	s.mu.closed = true
+	released := s.mu.released
 	s.mu.Unlock()
 	if released {
 		return &ClosedError{Label: s.root}
-	}
-	if !began {
-		close(s.stop)
-		go func() {
-			s.running.Wait()
-			close(s.stopped)
-		}()
 	}
 	// Timers and openers end before logs are closed, or a log could be opened
 	// behind the closing ones.
@@ -287,6 +282,22 @@ func (s *Store) Close(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	return errors.Join(append(errs, s.release())...)
+}
+
+// refuseWork is the part of closing that takes no time: no log is opened any
+// more, and the timers end.
+func (s *Store) refuseWork() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return
+	}
+	s.mu.closed = true
+	close(s.stop)
+	go func() {
+		s.running.Wait()
+		close(s.stopped)
+	}()
 }
 
 // release gives back what the store itself holds; no log is open any more.
