@@ -143,6 +143,7 @@ func TestAFailedBatchAndAllBehindItCompleteInOrderBeforeAnOffsetIsReused(t *test
 			if poisoned := errno != syscall.ENOSPC; poisoned != errors.Is(err, engine.ErrPoisoned) || !poisoned && err != nil {
 				t.Errorf("the append after it: %v", err)
 			}
+			_ = r.store.Close(r.ctx) // the loop that completed them has ended then
 			if n := r.store.Stats().StagedBytes; n != 0 {
 				t.Errorf("%d bytes are still reserved", n)
 			}
