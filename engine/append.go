@@ -33,46 +33,55 @@ type AppendResult struct{ First, Last uint64 }
 // device and the log accepts no more. When ctx ends first the error is an
 // *UnknownOutcomeError: the append goes on and keeps its place in the order.
 func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, error) {
-	started := time.Now()
-	b, result, lead, err := l.stage(ctx, records)
+	p, lead, err := l.stage(ctx, records, false)
 	if err != nil {
 		return AppendResult{}, err
 	}
 	if lead {
 		if l.leadsInline() {
-			l.commit(b)
+			l.commit(p.b)
 		} else {
 			go l.commitFn()
 		}
 	}
-	return Pending{log: l, b: b, result: result, started: started}.Wait(ctx)
+	if !signalled(ctx, p.done) {
+		return AppendResult{}, p.unknown(ctx)
+	}
+	if p.lone {
+		l.store.signals.Put(p.done)
+	}
+	return p.outcome()
 }
 
 // AppendAsync stages records and returns a handle that completes when they are
 // acknowledged. Handles of one log complete in offset order. It waits only for
 // staging memory, and for exclusive work such as a truncation to end.
 func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, error) {
-	started := time.Now()
-	b, result, lead, err := l.stage(ctx, records)
+	p, lead, err := l.stage(ctx, records, true)
 	if err != nil {
 		return Pending{}, err
 	}
 	if lead {
 		go l.commitFn()
 	}
-	return Pending{log: l, b: b, result: result, started: started}, nil
+	return p, nil
 }
 
 // Pending is an append under way.
 type Pending struct {
-	log     *Log
-	b       *batch
-	result  AppendResult
-	started time.Time
+	log          *Log
+	b            *batch
+	result       AppendResult
+	payloadBytes int64
+	started      time.Time
+	// done is the batch's signal that this append waits for. lone says that it is
+	// this append's own and reused after it was received; no handle has one.
+	done chan struct{}
+	lone bool
 }
 
 // Done is closed when the append was acknowledged or failed.
-func (p Pending) Done() <-chan struct{} { return p.b.done }
+func (p Pending) Done() <-chan struct{} { return p.done }
 
 // Offsets are the offsets the records get if the append succeeds. Until then
 // they are provisional: after a failure they go to other records.
@@ -81,93 +90,128 @@ func (p Pending) Offsets() AppendResult { return p.result }
 // Wait returns the outcome, as Append does. Each Wait is one observation for
 // the append duration.
 func (p Pending) Wait(ctx context.Context) (AppendResult, error) {
+	if !signalled(ctx, p.done) {
+		return AppendResult{}, p.unknown(ctx)
+	}
+	return p.outcome()
+}
+
+// signalled waits for done; false says that ctx ended first.
+func signalled(ctx context.Context, done <-chan struct{}) bool {
 	if ctx.Done() == nil {
-		<-p.b.done
+		<-done
+		return true
 	}
 	select {
-	case <-p.b.done:
+	case <-done:
+		return true
 	default:
-		select {
-		case <-p.b.done:
-		case <-ctx.Done():
-			return AppendResult{}, &UnknownOutcomeError{
-				Label: p.log.label, First: p.result.First, Last: p.result.Last, Cause: ctx.Err(),
-			}
-		}
 	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p Pending) unknown(ctx context.Context) error {
+	return &UnknownOutcomeError{Label: p.log.label, First: p.result.First, Last: p.result.Last, Cause: ctx.Err()}
+}
+
+// outcome is what a completed append gives.
+func (p Pending) outcome() (AppendResult, error) {
 	if p.b.err != nil {
 		return AppendResult{}, p.b.err
 	}
-	p.log.store.observer.Appended(int(p.result.Last-p.result.First+1), p.b.payloadBytes, time.Since(p.started))
+	p.log.store.observer.Appended(int(p.result.Last-p.result.First+1), p.payloadBytes, time.Since(p.started))
 	return p.result, nil
 }
 
 // measure adds up what records take on disk and what version they need, and
 // refuses what the format cannot hold before anything is changed.
-func (l *Log) measure(records []Record) (size int64, version uint16, err error) {
+func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint16, err error) {
 	if len(records) == 0 {
-		return 0, 0, &InvalidRangeError{Label: l.label, Reason: "an append needs at least one record"}
+		return 0, 0, 0, &InvalidRangeError{Label: l.label, Reason: "an append needs at least one record"}
 	}
 	for i := range records {
 		r := &records[i]
 		if len(r.Payload) > segment.MaxPayloadBytes {
-			return 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
+			return 0, 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
 				"record %d of the append has %d payload bytes; the format holds %d", i, len(r.Payload), segment.MaxPayloadBytes)}
 		}
 		size += int64(segment.EncodedSize(r.Mark, len(r.Payload)))
+		payloadBytes += int64(len(r.Payload))
 		version = max(version, segment.RequiredVersion(r.Mark.Kind))
 	}
 	// One write is one transfer of at most this many bytes.
 	if size > math.MaxInt32/2 {
-		return 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
+		return 0, 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
 			"an append of %d bytes; split it below %d", size, math.MaxInt32/2)}
 	}
-	return size, version, nil
+	return size, payloadBytes, version, nil
 }
 
-// stage assigns offsets and encodes the records into a batch. lead says that no
-// commit loop runs and the caller must start one.
-func (l *Log) stage(ctx context.Context, records []Record) (b *batch, result AppendResult, lead bool, err error) {
-	size, version, err := l.measure(records)
+// stage assigns offsets and encodes the records into a batch. handle says that the
+// result is kept as a handle. lead says that no commit loop runs and the caller
+// must start one.
+func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pending, lead bool, err error) {
+	p = Pending{log: l, started: time.Now()}
+	size, payloadBytes, version, err := l.measure(records)
 	if err != nil {
-		return nil, AppendResult{}, false, err
+		return Pending{}, false, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, AppendResult{}, false, &LogError{Label: l.label, Op: "append", Err: err}
+		return Pending{}, false, &LogError{Label: l.label, Op: "append", Err: err}
 	}
 	if reason, ok := l.store.space.admit(size); !ok {
 		l.store.counters.full.Add(1)
-		return nil, AppendResult{}, false, &FullError{Label: l.label, Guard: reason}
+		return Pending{}, false, &FullError{Label: l.label, Guard: reason}
 	}
 	// Staging bytes are reserved before the lock is taken: whoever returns
 	// bytes needs that lock to get there.
 	perLog, err := l.stagedBytes.take(ctx, size)
 	if err != nil {
-		return nil, AppendResult{}, false, &BackPressureError{
+		return Pending{}, false, &BackPressureError{
 			Label: l.label, Wanted: size, Max: l.stagedBytes.max, Bound: "StagedBytesPerLogMax", Cause: err,
 		}
 	}
 	perStore, err := l.store.staging.take(ctx, size)
 	if err != nil {
 		l.stagedBytes.give(perLog)
-		return nil, AppendResult{}, false, &BackPressureError{
+		return Pending{}, false, &BackPressureError{
 			Label: l.label, Wanted: size, Max: l.store.staging.max, Bound: "StagedBytesMax", Cause: err,
 		}
 	}
 	l.mu.Lock()
-	b, result, err = l.stageLocked(ctx, records, size, version)
+	p.b, p.result, err = l.stageLocked(ctx, records, size, version)
 	if err != nil {
 		l.mu.Unlock()
 		l.stagedBytes.give(perLog)
 		l.store.staging.give(perStore)
-		return nil, AppendResult{}, false, err
+		return Pending{}, false, err
 	}
-	b.reservedLog += perLog
-	b.reservedStore += perStore
+	p.b.reservedLog += perLog
+	p.b.reservedStore += perStore
+	p.payloadBytes = payloadBytes
+	p.lone = !handle && p.b.appends == 1
+	p.done = l.signalLocked(p.b, p.lone)
 	lead = !l.mu.committing
 	l.mu.committing = true
 	l.mu.Unlock()
-	return b, result, lead, nil
+	return p, lead, nil
+}
+
+// signalLocked gives what an append to the batch waits for.
+func (l *Log) signalLocked(b *batch, lone bool) chan struct{} {
+	if lone {
+		b.lone = l.store.signals.Get().(chan struct{})
+		return b.lone
+	}
+	if b.done == nil {
+		b.done = make(chan struct{})
+	}
+	return b.done
 }
 
 // stageLocked may unlock while the gate is closed.
@@ -231,7 +275,7 @@ func (l *Log) batchForLocked(size int64, version uint16) (*batch, error) {
 	}
 	b := &batch{
 		buf: buf[:0], first: p.next, next: p.next, pos: p.size,
-		roll: roll, version: p.version, done: make(chan struct{}),
+		roll: roll, version: p.version,
 	}
 	l.mu.staged = append(l.mu.staged, b)
 	return b, nil

@@ -12,7 +12,7 @@ const batchBytesMax = 1 << 20
 // batch is what one write carries: the records of one or more appends, encoded
 // back to back, for one segment. Fields are written under Log.mu while the batch
 // is the last one staged; from the moment the commit loop takes it they are the
-// loop's, and after done is closed err is read by anybody.
+// loop's, and after the signals err is read by anybody.
 type batch struct {
 	// buf is arena memory; its length is what is encoded.
 	buf []byte
@@ -33,8 +33,11 @@ type batch struct {
 	// reserved bytes go back to the log's and the store's budget.
 	reservedLog, reservedStore int64
 
-	done chan struct{}
-	err  error
+	// lone is the signal of a blocking append that came first: it takes one value
+	// and is reused, so that an append by itself costs no channel. done is closed
+	// for all others; nil while there are none.
+	lone, done chan struct{}
+	err        error
 	// completed is done for the commit loop, which must not wait to see it.
 	completed bool
 }

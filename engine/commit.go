@@ -109,7 +109,12 @@ func (l *Log) fail(b *batch, err error) {
 func (l *Log) release(b *batch) {
 	l.stagedAppends.Add(-int64(b.appends))
 	b.completed = true
-	close(b.done)
+	if b.lone != nil {
+		b.lone <- struct{}{} // has room: one value is sent per use
+	}
+	if b.done != nil {
+		close(b.done)
+	}
 	l.store.arena.Give(b.buf)
 	b.buf = nil
 	l.stagedBytes.give(b.reservedLog)

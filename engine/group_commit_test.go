@@ -3,11 +3,14 @@ package engine_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/faultdisk"
+	"felix.local/felix/recovery"
 )
 
 // publish makes n publishers append each records one after the other and returns
@@ -71,6 +74,46 @@ func TestEverythingThatGathersBehindAWriteGoesOutInOne(t *testing.T) {
 	}
 	if log := disk.Log(faultdisk.Writes | faultdisk.Flushes); len(log) != 1 {
 		t.Fatalf("63 gathered appends took %v", log)
+	}
+}
+
+// sums adds up what an observer is told.
+type sums struct {
+	records, bytes atomic.Int64
+}
+
+func (s *sums) Appended(records int, bytes int64, _ time.Duration) {
+	s.records.Add(int64(records))
+	s.bytes.Add(bytes)
+}
+func (*sums) Synced(uint64, time.Duration, error) {}
+func (*sums) Read(int, int64, time.Duration)      {}
+func (*sums) Recovered(recovery.Report)           {}
+
+func TestAnObserverHearsOfEachAppendByItself(t *testing.T) {
+	disk, faults := withFaults(t)
+	observer := new(sums)
+	r := newRig(t, faults, func(c *engine.Config) { c.Observer = observer })
+	held := hold(t, disk, faultdisk.WriteDsync, isLog, 1)
+	var handles []engine.Pending
+	for i := range 10 {
+		handle, err := r.log.AppendAsync(r.ctx, engine.Record{Payload: make([]byte, i)}, engine.Record{Payload: make([]byte, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles = append(handles, handle)
+	}
+	held.Release()
+	for _, handle := range handles {
+		if _, err := handle.Wait(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if records, bytes := observer.records.Load(), observer.bytes.Load(); records != 20 || bytes != 55 {
+		t.Errorf("the observer heard of %d records and %d bytes, appended were 20 and 55", records, bytes)
+	}
+	if stats := r.store.Stats(); stats.AppendRecords != 20 || stats.AppendBytes != 55 {
+		t.Errorf("%+v", stats)
 	}
 }
 

@@ -84,6 +84,7 @@ func newStore(root string, cfg Config) *Store {
 		fs = device.OS()
 	}
 	s.fs = newLimitedFS(fs)
+	s.signals.New = func() any { return make(chan struct{}, 1) }
 	sealed, writers := descriptorBounds(cfg)
 	s.sealed, s.writers = newSealedCache(sealed), newWriterCache(writers)
 	s.space = newSpaceGuard(s.fs, root, cfg.MinFreeBytes, cfg.MinFreeInodes)
