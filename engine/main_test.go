@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // childVariable names the job that this binary does instead of running tests.
@@ -30,7 +32,8 @@ func children() map[string]func() error {
 func TestMain(m *testing.M) {
 	name := os.Getenv(childVariable)
 	if name == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
+		return
 	}
 	job := children()[name]
 	if job == nil {
