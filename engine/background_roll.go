@@ -190,7 +190,7 @@ func (l *Log) sealRetired(w *writer) {
 	l.advanceDurableLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
-	l.store.sealed.adopt(l, *w)
+	l.store.sealed.adopt(l, w)
 	if err := l.saveMark(true); err != nil {
 		l.store.counters.markWriteFailures.Add(1)
 		l.store.logger.Warn("durable.mark could not be moved past the sealed segment", "log", l.label, "error", err)

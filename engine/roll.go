@@ -171,7 +171,7 @@ func (l *Log) swap(next writer, retire bool) {
 	case !former.hasRecords():
 		l.removeEmpty(former)
 	case !retire:
-		l.store.sealed.adopt(l, former)
+		l.store.sealed.adopt(l, &former)
 	}
 }
 

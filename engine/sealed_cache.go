@@ -124,7 +124,7 @@ func (c *sealedCache) put(s *sealedSegment) {
 }
 
 // adopt takes over the file of a segment that was just sealed.
-func (c *sealedCache) adopt(l *Log, w writer) {
+func (c *sealedCache) adopt(l *Log, w *writer) {
 	if w.file != nil {
 		c.put(&sealedSegment{key: sealedKey{l, w.id}, file: w.file, entries: w.entries})
 	}
