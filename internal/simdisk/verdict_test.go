@@ -7,7 +7,7 @@ import (
 
 // verdicts counts what became of images.
 type verdicts struct {
-	images, midway, deaths, acked int
+	images, midway, deaths, acked, poisoned int
 	// whole images held everything appended, short ones less, within what is
 	// allowed.
 	whole, short, refused, lost int
@@ -18,9 +18,9 @@ type verdicts struct {
 }
 
 func (v *verdicts) String() string {
-	return fmt.Sprintf("images=%d (midway=%d, after a process death=%d) acked=%d whole=%d short=%d refused=%d lost=%d; "+
+	return fmt.Sprintf("images=%d (midway=%d, after a process death=%d) acked=%d poisoned=%d whole=%d short=%d refused=%d lost=%d; "+
 		"power cut again=%d, appended and reopened=%d; flushes=%d dsync=%d dir=%d",
-		v.images, v.midway, v.deaths, v.acked, v.whole, v.short, v.refused, v.lost, v.cutAgain, v.extended,
+		v.images, v.midway, v.deaths, v.acked, v.poisoned, v.whole, v.short, v.refused, v.lost, v.cutAgain, v.extended,
 		v.flushes, v.dsyncs, v.dirFlushes)
 }
 
@@ -29,6 +29,7 @@ func (v *verdicts) add(o *verdicts) {
 	v.midway += o.midway
 	v.deaths += o.deaths
 	v.acked += o.acked
+	v.poisoned += o.poisoned
 	v.whole += o.whole
 	v.short += o.short
 	v.refused += o.refused
