@@ -150,3 +150,89 @@ func TestAFailedBatchAndAllBehindItCompleteInOrderBeforeAnOffsetIsReused(t *test
 		})
 	}
 }
+
+// A flush that began while a segment was active may end when it is the retired
+// one. Positions and bound move together, or readers stop elsewhere than they are
+// told.
+func TestAFlushThatEndsAfterTheSwitchCoversTheRetiredSegment(t *testing.T) {
+	r := newOrderRig(t, engine.FsyncPeriodic, true)
+	r.appendSizes(80, 80)
+	former := r.active().ID
+	seal := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Path: named(segment.IndexName(former)), Stall: true, Errno: syscall.EIO})
+	flush := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Path: named(segment.LogName(former)), Stall: true})
+	synced := make(chan error, 1)
+	go func() { synced <- r.log.Sync(r.ctx) }()
+	<-flush.Reached()
+	r.until(func() bool { return r.store.Stats().RollsBackground > 0 })
+	<-seal.Reached()
+	flush.Remove()
+	if err := <-synced; err != nil || r.log.DurableOffset() != 2 {
+		t.Fatalf("durable %d, %v", r.log.DurableOffset(), err)
+	}
+	if unsynced := r.log.UnsyncedBytes(); unsynced != totalSize(r.log.Segments())-segment.HeaderSize-2*108 {
+		t.Errorf("%d bytes unsynced of %+v", unsynced, r.log.Segments())
+	}
+	seal.Release()
+	if err := r.log.WaitDurable(r.ctx, r.log.TailOffset()); !errors.Is(err, engine.ErrPoisoned) {
+		t.Fatal(err)
+	}
+	if n := len(r.readAll()); n != 2 {
+		t.Errorf("%d records read, 2 are durable", n)
+	}
+	_ = r.store.Close(r.ctx)
+	r.store = nil
+}
+
+func totalSize(segments []segment.Descriptor) (n int64) {
+	for _, d := range segments {
+		n += d.Size
+	}
+	return n
+}
+
+// Readers see the log as it was or as it will be, at every step of a truncation.
+func TestAReadBesideATruncationNeverMeetsAFileThatIsBeingCut(t *testing.T) {
+	const cut = 4
+	begin := func(t *testing.T) *orderRig {
+		r := newOrderRig(t, engine.FsyncOnCommit, false)
+		r.until(func() bool { return len(r.log.Segments()) == 4 })
+		return r
+	}
+	check := func(t *testing.T, r *orderRig, when string) {
+		t.Helper()
+		records, err := r.log.ReadRange(r.ctx, 0, 1<<20)
+		if err != nil || len(records) != cut {
+			t.Errorf("%s: %d records, %v", when, len(records), err)
+		}
+	}
+	t.Run("a read that was under way plans again", func(t *testing.T) {
+		for id := range uint64(3) {
+			r := begin(t)
+			held := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Read, Path: named(segment.LogName(id)), Stall: true})
+			done := make(chan struct{})
+			go func() {
+				check(t, r, "across")
+				close(done)
+			}()
+			<-held.Reached()
+			held.Remove() // the truncation reads too; what was held has its plan
+			if err := r.log.Truncate(r.ctx, cut); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+		}
+	})
+	t.Run("a read that begins meanwhile sees what stays", func(t *testing.T) {
+		r := begin(t)
+		stop := beforeEveryOp(r.disk, func(n int) {
+			if n > 0 { // the first one comes after the log was switched
+				check(t, r, "during")
+			}
+		})
+		err := r.log.Truncate(r.ctx, cut)
+		if n := stop(); err != nil || n < 8 {
+			t.Errorf("%d operations, %v", n, err)
+		}
+		check(t, r, "after")
+	})
+}
