@@ -193,8 +193,8 @@ func TestTruncateRemovesNewestFirstAndShortensLast(t *testing.T) {
 
 func TestATruncationBelowTheBaseMakesItsSegmentBeforeTheOldOneGoes(t *testing.T) {
 	r := newOrderRig(t, engine.FsyncOnCommit, false)
-	lazy := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Write, Path: named(recovery.MarkName), Stall: true})
 	r.until(func() bool { return len(r.log.Segments()) == 5 })
+	lazy := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Write, Path: named(recovery.MarkName), Stall: true})
 	// The mark that the roll made durable is the one that the truncation leads
 	// back to; meanwhile the timer has replaced it.
 	r.appendSizes(80)
