@@ -169,8 +169,10 @@ func (s *salvage) stretch(pos int64) (int64, error) {
 	if damage.Cause.Kind == segment.RecordChecksum {
 		// The length was vouched for; what lies inside the payload is no record.
 		resume = damage.ClaimedEnd
-	} else if damage.Cause.Kind == segment.OffsetOutOfOrder {
-		resume = damage.Position // intact, with another offset
+	} else if damage.Cause.Kind == segment.OffsetOutOfOrder && damage.Cause.Found != damage.Cause.Expected {
+		// Intact, with another offset. The last 64-bit offset is out of order
+		// wherever it stands: going back to it would never end.
+		resume = damage.Position
 	}
 	at, found, err := segment.Resync(s.r, resume, s.size, s.next)
 	if err != nil {
