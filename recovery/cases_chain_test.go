@@ -195,6 +195,33 @@ func retiredCases() []damageCase {
 		{name: "a segment short by whole records below the mark refuses", setup: put(five[:at(4)], segmentBytes(5, 2), 0, len(five)), want: "refuse 1@0", cause: segment.OffsetOutOfOrder},
 		{name: "rot in a retired segment below the mark refuses", setup: put(flip(five, at(4)+40), segmentBytes(5, 2), 0, len(five)), want: fmt.Sprintf("refuse 0@%d", at(4)), cause: segment.RecordChecksum},
 		{
+			name: "a hole in a retired segment past the mark is found although its index leads to the end",
+			setup: func(s *shard) {
+				s.put(0, segmentBytes(0, 9))
+				s.write(segment.LogName(0), zeroed(segmentBytes(0, 9), at(3), at(4)))
+				s.put(1, segmentBytes(9, 2))
+				s.mark(0, at(2))
+			}, want: fmt.Sprintf("set segment aside 1 dropping 2; cut tail 0@%d dropping 5; refresh index 0; [0,3) in 1", at(3)),
+		},
+		{
+			name: "an empty segment behind a retired one with a hole past the mark is deleted",
+			setup: func(s *shard) {
+				s.put(0, segmentBytes(0, 9))
+				s.write(segment.LogName(0), zeroed(segmentBytes(0, 9), at(3), at(4)))
+				s.put(1, headerBytes(9))
+				s.mark(0, at(2))
+			}, want: fmt.Sprintf("delete segment 1; cut tail 0@%d dropping 5; refresh index 0; [0,3) in 1", at(3)),
+		},
+		{
+			name: "a hole in a retired segment below the mark refuses",
+			setup: func(s *shard) {
+				s.put(0, segmentBytes(0, 9))
+				s.write(segment.LogName(0), zeroed(segmentBytes(0, 9), at(3), at(4)))
+				s.put(1, segmentBytes(9, 2))
+				s.mark(0, at(8))
+			}, want: fmt.Sprintf("refuse 0@%d", at(3)), cause: segment.RecordHeaderChecksum,
+		},
+		{
 			name: "a damaged tail behind a torn retired segment goes with its file", setup: put(torn, flip(segmentBytes(5, 2), at(1)+40), 0, at(2)),
 			want: fmt.Sprintf("set segment aside 1 dropping 1; cut tail 0@%d; [0,4) in 1", at(4)),
 		},

@@ -12,8 +12,9 @@ import (
 
 // Inspect reads a shard directory and changes nothing. It looks at every
 // segment's header and at the records behind its last index entry, and reads a
-// segment whole where a decision depends on it: the newest one, and those whose
-// index does not lead to the end of the file. label names the log in messages.
+// segment whole where a decision depends on it: the newest one, the one before it
+// where the mark does not vouch for all of that, and those whose index does not
+// lead to the end of the file. label names the log in messages.
 //
 // A missing directory is a fine snapshot of a log that does not exist yet. An
 // error is a failed read, or a name of ours that is no regular file.

@@ -64,7 +64,7 @@ func (d *decision) blamesRetired(retired, active *Facts) bool {
 
 // dropActive plans the end of the segment behind the loss.
 func (d *decision) dropActive(active *Facts) {
-	reason := "the segment before it lost its end in a crash, and nothing past that loss was ever durable"
+	reason := "the segment before it lost records in a crash, and nothing past that loss was ever durable"
 	if active.Size > segment.HeaderSize {
 		d.setAside(active, reason)
 	} else {

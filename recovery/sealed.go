@@ -16,6 +16,10 @@ func (d *decision) checkSealed() {
 			d.refuseHeader(f)
 			continue
 		}
+		if i == newest-1 && d.mayBeUnsealed(f) && f.Full == nil {
+			d.ask(f)
+			continue
+		}
 		next, ok := f.intact()
 		if ok {
 			d.checkChain(f, d.live[i+1], next)
@@ -28,6 +32,14 @@ func (d *decision) checkSealed() {
 		}
 		d.refuse(f, f.Full.Damage.Cause, d.whyNotSealed(f), remedyRestore)
 	}
+}
+
+// mayBeUnsealed says that a background roll may have left the segment before the
+// newest one to be synced. A crash can then have lost any block of it and kept its
+// index and its end, so it is read whole: what was lost has to be cut now, before
+// anything is appended behind a hole that no reader could get past.
+func (d *decision) mayBeUnsealed(f *Facts) bool {
+	return d.s.Mark != nil && d.marks.syncedThrough(f.ID) < f.Size
 }
 
 func (d *decision) whyNotSealed(f *Facts) string {
