@@ -1,0 +1,56 @@
+package corrupt
+
+// Verdict is what became of a damaged log.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Lost is what must not be: records are gone or differ, and nothing said so,
+	// or what was said is wrong.
+	Lost Verdict = iota
+	// Whole: every record is there.
+	Whole
+	// RefusedAtOpen: not opened, and the error names the damaged record.
+	RefusedAtOpen
+	// RefusedAtRead: opened, since sealed segments are verified when they are
+	// read; reading fails with an error that names the damaged record.
+	RefusedAtRead
+	// CutUnfinished: the last record ran past the end of the file, past the mark
+	// or without one, and was cut off.
+	CutUnfinished
+	// CutBelowMark is CutUnfinished below the mark, which is reported apart.
+	CutBelowMark
+	// CutPastMark: damage past the mark, cut with all behind it.
+	CutPastMark
+	// CutZeros: without a mark, zeros to the end of the file were cut.
+	CutZeros
+	// CutRetired: the segment before the newest lost its end past the mark; that
+	// end was cut, and the newest segment set aside.
+	CutRetired
+	// DroppedBlank: the newest segment was left without a header, and without a
+	// mark that vouches for it; deleted.
+	DroppedBlank
+	// EndsBelowMark: the newest segment was cut between two records, below the
+	// mark, as an interrupted truncation cuts it; opened with a warning.
+	EndsBelowMark
+	// EndsUnvouched is the same past the mark or without one, where nothing can
+	// tell that there was more.
+	EndsUnvouched
+
+	verdictCount
+)
+
+var verdictNames = [verdictCount]string{
+	"LOST", "all records", "refused at open", "refused at read", "unfinished record cut", "unfinished record cut below the mark",
+	"cut past the mark", "zeros cut without a mark", "retired end cut past the mark", "blank newest dropped without a mark",
+	"ends early below the mark, warned", "ends early past the mark",
+}
+
+// String gives the verdict in a few words.
+func (v Verdict) String() string { return verdictNames[v] }
+
+// refused says that an error told of the damage.
+func (v Verdict) refused() bool { return v == RefusedAtOpen || v == RefusedAtRead }
+
+// short says that the log was opened with fewer records.
+func (v Verdict) short() bool { return v > RefusedAtRead }
