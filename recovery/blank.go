@@ -70,17 +70,24 @@ func (d *decision) dropBlankNewest(f *Facts) bool {
 	if d.marks.syncedThrough(f.ID) > segment.HeaderSize {
 		return false // acknowledged records were in it
 	}
+	if f.Size > segment.HeaderSize && !f.RestZero && !d.marks.nothingSynced(f.ID) {
+		return false // a header that was there is gone
+	}
+	d.dropBlank(f)
+	return true
+}
+
+// dropBlank plans the end of a segment whose header was never written. What is
+// behind that is no record, since nothing says where it would belong; it is kept.
+func (d *decision) dropBlank(f *Facts) {
 	switch {
 	case f.Size <= segment.HeaderSize:
 		d.drop(f, "its header was never written, so it holds no record")
 	case f.RestZero:
 		d.drop(f, "neither its header nor anything behind it reached the disk, so it holds no record")
-	case d.s.Mark != nil && f.ID > d.s.Mark.Segment:
-		d.setAside(f, "its header was never written, and "+MarkName+" shows that nothing in it was known to be on the disk")
 	default:
-		return false // a header that was there is gone
+		d.setAside(f, "its header was never written, and "+MarkName+" shows that nothing in it was known to be on the disk")
 	}
-	return true
 }
 
 // dropEmptyNewest plans the end of a newest segment without records, and reports

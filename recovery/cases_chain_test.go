@@ -236,6 +236,83 @@ func retiredCases() []damageCase {
 	}
 }
 
+// retiredBlankCases lose the header of a segment that a background roll had opened
+// and another one retired before any flush.
+func retiredBlankCases() []damageCase {
+	put := func(retired, active []byte, mark ...int) func(*shard) {
+		return func(s *shard) {
+			s.sealed(1)
+			s.write(segment.LogName(1), retired)
+			s.put(2, active)
+			if len(mark) > 0 {
+				s.mark(uint64(mark[0]), mark[1])
+			}
+		}
+	}
+	active := segmentBytes(10, 2)
+	const setAside, dropped = "set segment aside 2 dropping 2; ", "delete segment 1; [0,5) in 1"
+	var cases []damageCase
+	for _, blank := range []struct {
+		name, end string
+		retired   []byte
+		cause     segment.CorruptionKind
+	}{
+		{"that is empty", dropped, nil, segment.Truncated},
+		{"shorter than a header", dropped, make([]byte, 31), segment.Truncated},
+		{"of a header of zeros", dropped, make([]byte, 32), segment.SegmentMagic},
+		{"of zeros only", dropped, make([]byte, 300), segment.SegmentMagic},
+		{"with a zeroed header", "set segment aside 1; [0,5) in 1", zeroed(segmentBytes(5, 5), 0, 32), segment.SegmentMagic},
+	} {
+		name := "a retired segment " + blank.name
+		cases = append(cases, damageCase{
+			name:  name + " goes with what follows when the mark vouches for nothing in it",
+			setup: put(blank.retired, active, 1, 0), want: setAside + blank.end,
+		}, damageCase{
+			name:  name + " goes with what follows when the mark stayed before it",
+			setup: put(blank.retired, active, 0, at(5)), want: setAside + blank.end,
+		}, damageCase{
+			name:  name + " goes with an empty active one",
+			setup: put(blank.retired, headerBytes(10), 1, 0), want: "delete segment 2; " + blank.end,
+		}, damageCase{
+			name:  name + " refuses when the mark vouches for its header",
+			setup: put(blank.retired, active, 1, 32), want: "refuse 1@0", cause: blank.cause,
+		}, damageCase{
+			name:  name + " refuses below a later mark",
+			setup: put(blank.retired, active, 2, 0), want: "refuse 1@0", cause: blank.cause,
+		}, damageCase{
+			name:  name + " refuses without a mark",
+			setup: put(blank.retired, active), want: "refuse 1@0", cause: blank.cause,
+		})
+	}
+	return append(cases, damageCase{
+		name:  "a blank retired segment takes a damaged active one with it",
+		setup: put(nil, flip(active, at(1)+40), 1, 0), want: "set segment aside 2 dropping 1; " + dropped,
+	}, damageCase{
+		name:  "a blank retired segment and a blank active one go",
+		setup: put(zeroed(segmentBytes(5, 5), 0, 32), zeroed(active, 0, 32), 1, 0),
+		want:  "set segment aside 2; set segment aside 1; [0,5) in 1",
+	}, damageCase{
+		name:  "a blank retired segment does not excuse a damaged header behind it",
+		setup: put(nil, flip(active, 9), 1, 0), want: "refuse 1@0; refuse 2@0", cause: segment.Truncated,
+	}, damageCase{
+		name: "a blank retired segment does not excuse damage in front of it", setup: func(s *shard) {
+			put(nil, active, 1, 0)(s)
+			s.write(segment.LogName(0), flip(segmentBytes(0, 5), at(4)+40))
+		}, want: fmt.Sprintf("refuse 0@%d; refuse 1@0", at(4)), cause: segment.RecordChecksum,
+	}, damageCase{
+		name: "a blank retired segment does not excuse damage before the last index entry in front of it", setup: func(s *shard) {
+			put(nil, active, 1, 0)(s)
+			s.write(segment.LogName(0), flip(segmentBytes(0, 5), at(1)+40))
+		}, want: fmt.Sprintf("refuse 0@%d; refuse 1@0", at(1)), cause: segment.RecordChecksum,
+	}, damageCase{
+		name: "a blank first segment in front of an active one refuses: nothing says where the log began", setup: func(s *shard) {
+			s.write(segment.LogName(1), nil)
+			s.put(2, active)
+			s.mark(1, 0)
+		}, want: "refuse 1@0", cause: segment.Truncated,
+	})
+}
+
 func nameCases() []damageCase {
 	return []damageCase{
 		{name: "C218 foreign names are left alone", setup: func(s *shard) {

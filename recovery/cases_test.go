@@ -9,7 +9,7 @@ import (
 )
 
 func damageCases() []damageCase {
-	return slices.Concat(emptyCases(), blankCases(), tailCases(), shortCases(), zeroCases(), sealedCases(), indexCases(), retiredCases(), nameCases())
+	return slices.Concat(emptyCases(), blankCases(), tailCases(), shortCases(), zeroCases(), sealedCases(), indexCases(), retiredCases(), retiredBlankCases(), nameCases())
 }
 
 // flip damages one byte.
@@ -135,6 +135,24 @@ func blankCases() []damageCase {
 				s.mark(0, 300)
 			},
 			want: "set segment aside 1; [0,5) in 1",
+		},
+		{
+			name: "C202 a zeroed newest header that the mark does not vouch for, though it names the segment, is set aside",
+			setup: func(s *shard) {
+				s.sealed(1)
+				s.write(segment.LogName(1), zeroed(segmentBytes(5, 2), 0, 32))
+				s.mark(1, 0)
+			},
+			want: "set segment aside 1; [0,5) in 1",
+		},
+		{
+			name: "C202 a zeroed newest header that the mark vouches for refuses",
+			setup: func(s *shard) {
+				s.sealed(1)
+				s.write(segment.LogName(1), zeroed(segmentBytes(5, 2), 0, 32))
+				s.mark(1, 32)
+			},
+			want: "refuse 1@0", cause: segment.SegmentMagic, says: "reads as zeros",
 		},
 		{
 			name:  "C202 a zeroed newest header with records behind it refuses without a mark",

@@ -112,3 +112,9 @@ func (e evidence) unsynced(id uint64, position int64) bool {
 	from, possible := e.unsyncedFrom(id)
 	return possible && position >= from
 }
+
+// nothingSynced reports that the mark proves that not even the header of segment
+// id was known to be on the device.
+func (e evidence) nothingSynced(id uint64) bool {
+	return e.mark != nil && e.mark.SyncedThrough(id) < segment.HeaderSize
+}

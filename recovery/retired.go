@@ -16,6 +16,10 @@ func (d *decision) repairRetired() {
 		return
 	}
 	retired, active := d.live[len(d.live)-2], d.live[len(d.live)-1]
+	if retired.Blank {
+		d.dropBlankRetired(retired, active)
+		return
+	}
 	if !d.blamesRetired(retired, active) {
 		return
 	}
@@ -45,6 +49,24 @@ func (d *decision) repairRetired() {
 	if retired.Full.Damage != nil {
 		d.cut(retired, v)
 	}
+}
+
+// dropBlankRetired is the repair of a retired segment that lost everything, its
+// header included: one made ahead of its use has none on the disk before its first
+// flush, and that may come as late as its seal. The log ends at the segment in
+// front of it; without one, nothing says at which offset.
+func (d *decision) dropBlankRetired(retired, active *Facts) {
+	if len(d.live) < 3 || d.plan.Refusals[0].Segment != retired.ID || active.HeaderProblem != nil || !d.marks.nothingSynced(retired.ID) {
+		return
+	}
+	if active.Full == nil {
+		d.ask(active)
+		return
+	}
+	d.plan.Refusals = nil
+	d.dropActive(active)
+	d.dropBlank(retired)
+	d.live = d.live[:len(d.live)-1]
 }
 
 // blamesRetired says whether the refusal at hand is one this repair is for:

@@ -137,6 +137,8 @@ func (d *decision) warnMissing(active *Facts) {
 	m := d.s.Mark
 	switch {
 	case m == nil:
+	case m.Segment == active.ID+1 && d.marks.nothingSynced(m.Segment):
+		// The segment it names went, and held nothing that was synced.
 	case m.Segment > active.ID:
 		d.warn("%s names segment %d, and the newest one is %d: unless a truncation was interrupted, records are missing", MarkName, m.Segment, active.ID)
 	case m.Segment == active.ID && active.Full.ValidEnd < m.Synced:
