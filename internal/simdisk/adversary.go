@@ -134,13 +134,21 @@ func (q *Queue) sleep(wait time.Duration) {
 	}
 }
 
-// move lands the next piece, or reports that the job is to complete.
+// move lands the next piece, or settles the job; it reports that the job is to
+// complete. Half of the completions come some time after the device was done.
 func (q *Queue) move(j *job) (done bool) {
-	if len(j.pieces) == 0 {
+	switch {
+	case len(j.pieces) > 0:
+		q.advance(j, j.pieces[0])
+		j.pieces = j.pieces[1:]
+	case !j.settled:
+		q.settle(j)
+		if j.rand.Coin() {
+			return true
+		}
+	default:
 		return true
 	}
-	q.advance(j, j.pieces[0])
-	j.pieces = j.pieces[1:]
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j.due = q.nowLocked() + j.rand.delay(q.options.DelayMax)

@@ -17,8 +17,9 @@ import (
 
 // check opens what a crash left and gives the tail. The log has to open, and to
 // hold at least what was durable as an exact prefix of what was appended; another
-// power loss takes nothing that was served; and the log can be appended to,
-// closed, opened and appended to again.
+// power loss takes nothing that was served, nor, under on_commit, what was
+// appended since; and the log can be appended to, closed, opened and appended to
+// again.
 func (w *workload) check(i image) (tail uint64, err error) {
 	look := func(l *engine.Log) (err error) {
 		tail, err = w.look(l, i.held, i.written)
@@ -29,17 +30,25 @@ func (w *workload) check(i image) (tail uint64, err error) {
 			return tail, err
 		}
 	}
-	var again host
+	var again, extended host
 	if err := w.with(i.host, func(l *engine.Log) error {
 		if err := look(l); err != nil {
 			return err
 		}
 		again = i.host.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: i.seed})
-		return extend(l, 3)
+		if err := extend(l, 3); err != nil {
+			return err
+		}
+		extended = i.host.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: i.seed + 1})
+		return nil
 	}); err != nil {
 		return tail, err
 	}
 	served := tail
+	if err := w.with(extended, func(l *engine.Log) error { return w.lookExtended(l, served) }); err != nil {
+		return served, fmt.Errorf("after a power loss once 3 were appended: %w", err)
+	}
+	extended.discard()
 	if err := w.with(again, func(l *engine.Log) error {
 		if err := look(l); err != nil || tail == served {
 			return err
@@ -75,6 +84,26 @@ func (w *workload) look(l *engine.Log, held, written uint64) (tail uint64, err e
 	return tail, holds(l, w.want[:tail])
 }
 
+// lookExtended checks a log that was served and then got three records more
+// before the power went.
+func (w *workload) lookExtended(l *engine.Log, served uint64) error {
+	tail, least := l.TailOffset(), served
+	if w.mode == engine.FsyncOnCommit {
+		least += 3
+	}
+	if tail < least || tail > served+3 {
+		return fmt.Errorf("%w: the tail is %d, and %d to %d had to be there", errLost, tail, least, served+3)
+	}
+	want := append([][]byte(nil), w.want[:served]...)
+	for range tail - served {
+		want = append(want, afterCrash())
+	}
+	return holds(l, want)
+}
+
+// afterCrash is the payload of what is appended to a recovered log.
+func afterCrash() []byte { return fill('+', payloadFixed) }
+
 // checkRecovery opens an image and cuts the power in front of everything that
 // opening changes; each of the disks that leaves has to pass as well.
 func (w *workload) checkRecovery(i image) error {
@@ -109,7 +138,7 @@ func (w *workload) checkRecovery(i image) error {
 
 func extend(l *engine.Log, n int) error {
 	for range n {
-		if _, err := l.Append(context.Background(), engine.Record{Payload: []byte("after the crash")}); err != nil {
+		if _, err := l.Append(context.Background(), engine.Record{Payload: afterCrash()}); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,11 @@ type job struct {
 	// flight is nil when the operation was refused, with err.
 	flight *flight
 	err    error
-	// due is when the next piece lands, or, without pieces left, when it completes.
+	// settled says that the device is done with it; its completion may come much
+	// later, and others may overtake it.
+	settled bool
+	// due is when the next piece lands, or, without pieces left, when it settles
+	// or, settled, when it completes.
 	due    time.Duration
 	pieces []int
 	rand   *Rand
@@ -62,20 +66,30 @@ func (q *Queue) advance(j *job, n int) {
 	j.landed += int64(n)
 }
 
+// settle ends an operation on the disk.
+func (q *Queue) settle(j *job) {
+	if j.settled {
+		return
+	}
+	j.settled = true
+	if j.flight != nil {
+		j.err = q.disk.settle(j.flight)
+	}
+}
+
 // finish settles an operation and hands its result over.
 func (q *Queue) finish(j *job) {
-	n, err := 0, j.err
-	if j.flight != nil {
-		if err = q.disk.settle(j.flight); err == nil {
-			n = j.flight.landed
-		}
+	q.settle(j)
+	n := 0
+	if j.flight != nil && j.err == nil {
+		n = j.flight.landed
 	}
 	j.op.Pieces = max(1, j.op.Pieces)
 	q.mu.Lock()
 	q.mu.stats.Ops[j.op.Kind]++
-	if err != nil {
+	if j.err != nil {
 		q.mu.stats.Errors[j.op.Kind]++
 	}
 	q.mu.Unlock()
-	j.op.Complete(n, err)
+	j.op.Complete(n, j.err)
 }

@@ -181,6 +181,21 @@ func TestADsyncWriteInPiecesCoversItsLastPieceOnly(t *testing.T) {
 	}
 }
 
+func TestASettledOperationIsDurableBeforeItsCompletionComes(t *testing.T) {
+	r, q, f := stepped(t)
+	op := &device.Op{Kind: device.WriteDsync, File: f, Buf: fill('b', page)}
+	q.Submit(op)
+	q.Settle(1)
+	if completed(op) {
+		t.Fatal("completed")
+	}
+	if got := outcomes(t, r.Disk, func(d *simdisk.Disk) string { return summary(t, d, "f") }); len(got) != 1 || got["b8"] == 0 {
+		t.Fatal(got)
+	}
+	q.Step(1)
+	r.must(op.Wait())
+}
+
 func TestAwaitFindsAnOperationThatIsStillToCome(t *testing.T) {
 	r, q, f := stepped(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

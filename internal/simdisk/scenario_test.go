@@ -117,7 +117,7 @@ func TestAPowerLossOnRealFilesTakesNothingAcknowledged(t *testing.T) {
 				for _, seed := range seeds(t, 1) {
 					w := newWorkload(t, s, seed, sum)
 					w.host = newReal(t, open)
-					w.checkpoints, w.imagesPerCheck, w.pauseMax = 6, 1, 3*time.Millisecond
+					w.checkpoints, w.imagesPerCheck, w.pauseMax = 5, 1, 3*time.Millisecond
 					w.run()
 				}
 			})
@@ -133,7 +133,7 @@ func TestAPowerLossDuringRecoveryTakesNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorkload(t, s, seed, sum)
 				w.host = simulated{newDisk(), adversarial(seed)}
-				w.imagesPerCheck, w.crashRecovery = 2, true
+				w.checkpoints, w.imagesPerCheck, w.crashRecovery = 6, 1, true
 				w.run()
 			})
 		}

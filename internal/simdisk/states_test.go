@@ -172,7 +172,7 @@ func TestAnEnumerationMayEndEarly(t *testing.T) {
 func TestEverySampledImageIsAmongTheEnumeratedOnes(t *testing.T) {
 	r := newRig(t)
 	f := r.created("f")
-	r.write(f, 0, fill('b', page))
+	r.write(f, 0, fill('b', 2*sector))
 	r.writeDsync(r.create("g"), 0, fill('c', 1))
 	all := map[uint64]bool{}
 	s := r.States(simdisk.Bound{Grain: simdisk.TornPages, LengthStep: 1, StatesMax: 1 << 20})

@@ -76,6 +76,14 @@ func (q *Queue) Land(id uint64, n int) {
 	q.advance(j, min(n, j.left()))
 }
 
+// Settle lets the device be done with an operation, with all that is durable or
+// lost by it, and keeps the completion back until Step. Step mode only.
+func (q *Queue) Settle(id uint64) {
+	j := q.pick(id)
+	q.advance(j, j.left())
+	q.settle(j)
+}
+
 func (q *Queue) pick(id uint64) *job {
 	if q.options.Mode != Stepped {
 		panic("simdisk: only a queue in step mode can be stepped")

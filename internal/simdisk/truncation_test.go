@@ -16,7 +16,7 @@ import (
 // offset, and is a prefix of what was there.
 func TestAPowerLossDuringTruncationLeavesAPrefix(t *testing.T) {
 	eachScenario(t, func(t *testing.T, s scenario, sum *verdicts) {
-		for _, seed := range seeds(t, 6) {
+		for _, seed := range seeds(t, 4) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorkload(t, s, seed, sum)
 				w.host = simulated{newDisk(), adversarial(seed)}
@@ -39,6 +39,7 @@ func (w *workload) truncate() {
 				return err
 			}
 		}
+		w.syncs.Wait()
 		offset := w.rand.Below(uint64(len(w.want)))
 		// Each change in two images, and one image more once it is done.
 		take := func(at string) {

@@ -19,6 +19,7 @@ const (
 	appendsPerCheck     = 7
 	recordsPerAppendMax = 4
 	payloadMax          = 600
+	payloadFixed        = 500
 )
 
 // workload is one run of one scenario with one seed.
@@ -37,6 +38,7 @@ type workload struct {
 	crashRecovery bool
 
 	log   *engine.Log
+	syncs sync.WaitGroup // under way
 	mu    sync.Mutex
 	want  [][]byte // payloads by offset, those under way included
 	acked uint64
@@ -112,6 +114,7 @@ func (w *workload) run() {
 			}
 			w.checkpoint()
 		}
+		w.syncs.Wait()
 		return nil
 	})
 	if err != nil {
@@ -124,8 +127,15 @@ func (w *workload) run() {
 	w.sum.acked += int(w.acked)
 }
 
+// payload is of any size, or, with every second seed, of one: then a record may
+// take exactly the place of another that a crash damaged, and make what follows
+// that one valid again if it was not cut off durably.
 func (w *workload) payload() []byte {
-	b := make([]byte, w.rand.Below(payloadMax))
+	n := uint64(payloadFixed)
+	if w.seed%2 == 0 {
+		n = w.rand.Below(payloadMax)
+	}
+	b := make([]byte, n)
 	for i := 0; i < len(b); i += 8 {
 		n := w.rand.Next()
 		for j := i; j < min(len(b), i+8); j++ {
@@ -154,9 +164,14 @@ func (w *workload) append() error {
 	w.mu.Lock()
 	w.acked = result.Last + 1
 	w.mu.Unlock()
-	if w.mode == engine.FsyncNone && w.rand.Below(4) == 0 {
-		if err := w.log.Sync(ctx); err != nil {
-			return err
+	if w.mode == engine.FsyncNone {
+		switch w.rand.Below(8) {
+		case 0:
+			if err := w.log.Sync(ctx); err != nil {
+				return err
+			}
+		case 1: // beside the appends to come, and rolls
+			w.syncs.Go(func() { _ = w.log.Sync(ctx) })
 		}
 	}
 	if w.rand.Below(4) == 0 {
