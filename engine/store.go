@@ -66,7 +66,7 @@ func (s *Store) Root() string { return s.root }
 
 // disk is what package recovery works on.
 func (s *Store) disk() recovery.Disk {
-	return recovery.Disk{FS: s.fs, Queue: s.queue, IndexFailed: func(string, error) {
+	return recovery.Disk{FS: s.fs, Queue: s.queue, NoDsync: !s.backend.DsyncWrite, IndexFailed: func(string, error) {
 		s.counters.indexWriteFailures.Add(1)
 	}}
 }

@@ -94,19 +94,19 @@ func TestSegmentIsNeverMadeOverAnother(t *testing.T) {
 	}
 }
 
-// splitting takes dsync writes in two transfers, or not at all.
+// splitting takes dsync writes in two transfers, or refuses them.
 type splitting struct {
 	inline
-	unsupported bool
-	flushes     int
+	refusal error
+	flushes int
 }
 
 func (q *splitting) Submit(ops ...*device.Op) {
 	for _, op := range ops {
 		switch {
-		case op.Kind == device.WriteDsync && q.unsupported:
+		case op.Kind == device.WriteDsync && q.refusal != nil:
 			op.Prepare()
-			op.Complete(0, device.NewError("write_dsync", op.File.Name(), 0, syscall.EOPNOTSUPP))
+			op.Complete(0, device.NewError("write_dsync", op.File.Name(), 0, q.refusal))
 			continue
 		case op.Kind == device.Flush:
 			q.flushes++
@@ -120,13 +120,20 @@ func (q *splitting) Submit(ops ...*device.Op) {
 }
 
 func TestHeaderIsFlushedWhenOneDsyncWriteDoesNotCoverIt(t *testing.T) {
-	for name, queue := range map[string]*splitting{
-		"two transfers": {}, "no dsync writes": {unsupported: true},
+	for name, c := range map[string]struct {
+		refusal error
+		noDsync bool
+	}{
+		"two transfers":                       {},
+		"no dsync writes":                     {refusal: syscall.EOPNOTSUPP},
+		"dsync writes known not to be had":    {refusal: syscall.EINVAL, noDsync: true},
+		"dsync writes that are not asked for": {noDsync: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShard(t)
 			s.sealed(1)
-			f, err := CreateSegment(Disk{FS: device.OS(), Queue: queue}, s.dir, 1, testHeader, 0o600)
+			queue := &splitting{refusal: c.refusal}
+			f, err := CreateSegment(Disk{FS: device.OS(), Queue: queue, NoDsync: c.noDsync}, s.dir, 1, testHeader, 0o600)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,6 +142,15 @@ func TestHeaderIsFlushedWhenOneDsyncWriteDoesNotCoverIt(t *testing.T) {
 				t.Errorf("%d flushes", queue.flushes)
 			}
 		})
+	}
+}
+
+func TestInvalidDsyncWriteIsAnErrorWhereDsyncWritesAreToBeHad(t *testing.T) {
+	s := newShard(t)
+	s.sealed(1)
+	queue := &splitting{refusal: syscall.EINVAL}
+	if _, err := CreateSegment(Disk{FS: device.OS(), Queue: queue}, s.dir, 1, testHeader, 0o600); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -31,8 +31,11 @@ func (d Disk) write(f device.File, b []byte, position int64) error {
 
 // writeDurably writes b and returns when it is on the device. A dsync write
 // covers no more than one transfer's bytes, so one that took several is followed
-// by a flush, and so is a write on a filesystem that knows no dsync writes.
+// by a flush, and so is a write where dsync writes cannot be had.
 func (d Disk) writeDurably(f device.File, b []byte, position int64) error {
+	if d.NoDsync {
+		return d.writeAndFlush(f, b, position)
+	}
 	op := device.Op{Kind: device.WriteDsync, File: f, Buf: b, Pos: position}
 	err := device.Do(d.Queue, &op)
 	switch {
@@ -40,9 +43,14 @@ func (d Disk) writeDurably(f device.File, b []byte, position int64) error {
 		return nil
 	case err == nil:
 		return d.flush(f)
-	case !errors.Is(err, device.ErrUnsupported):
+	case errors.Is(err, device.ErrUnsupported):
+		return d.writeAndFlush(f, b, position)
+	default:
 		return err
 	}
+}
+
+func (d Disk) writeAndFlush(f device.File, b []byte, position int64) error {
 	if err := d.write(f, b, position); err != nil {
 		return err
 	}

@@ -80,6 +80,11 @@ func (p Policy) validate() error {
 type Disk struct {
 	FS    device.FS
 	Queue device.Queue
+	// NoDsync says that a write which is durable by itself was tried here and
+	// cannot be had; writes are followed by a flush then. Left false, one is
+	// submitted, and only an answer of device.ErrUnsupported falls back: EINVAL,
+	// which some filesystems give instead, may as well mean a mistake.
+	NoDsync bool
 	// IndexFailed, when set, hears of an index file that CreateSegment could
 	// not make. That fails nothing: an index is rebuilt at the next open.
 	IndexFailed func(path string, err error)
