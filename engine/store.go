@@ -205,6 +205,9 @@ func (s *Store) openDir(ctx context.Context, dir, label string, base uint64) (*L
 		NowMicros:          s.nowMicros,
 	})
 	if err != nil {
+		if recovered != nil {
+			s.tellRecovered(dir, label, recovered.Report)
+		}
 		if device.ClassOf(err) == device.ClassFull {
 			s.counters.full.Add(1)
 			return nil, &FullError{Label: label, Cause: err}
@@ -237,10 +240,7 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
 	l.mu.written, l.mu.durable = a.NextOffset, a.NextOffset
 	l.mu.marked, l.mu.markSynced = r.Mark, r.Mark
 	l.replanLocked()
-	c := &s.counters
-	c.recoveryTruncated.Add(uint64(r.Report.TruncatedBytes))
-	c.recoveryAbandoned.Add(uint64(r.Report.AbandonedRolls))
-	c.recoveryIndexRebuilds.Add(uint64(r.Report.IndexRebuilds))
+	s.tellRecovered(dir, label, r.Report)
 	s.observer.Recovered(r.Report)
 	return l
 }

@@ -11,7 +11,9 @@ import (
 
 // Apply carries a plan out. Interrupted anywhere, it leaves a directory that a
 // new Inspect, Decide and Apply bring to the same log. A refused plan changes
-// nothing and gives a *RefusedError.
+// nothing and gives a *RefusedError. With any other error the Recovered holds
+// nothing but the report of what was done until then, which no later open will
+// find any more.
 //
 // What was cut is flushed at once; then, in this order, the directory and
 // durable.mark are made durable, and only then the log may be used. Apply relies
@@ -25,7 +27,7 @@ func Apply(disk Disk, plan *Plan) (*Recovered, error) {
 	a.report.Foreign = plan.snapshot.Foreign
 	active := plan.Active
 	if err := MakeDirs(disk, plan.Dir, a.p.DirMode); err != nil {
-		return nil, err
+		return a.failed(err)
 	}
 	for _, step := range plan.Steps {
 		var err error
@@ -35,7 +37,7 @@ func Apply(disk Disk, plan *Plan) (*Recovered, error) {
 			err = a.carryOut(step)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("recovering shard %s, %s: %w", plan.Label, step.Action, err)
+			return a.failed(fmt.Errorf("recovering shard %s, %s: %w", plan.Label, step.Action, err))
 		}
 	}
 	entries, since, err := a.activeIndex()
@@ -43,7 +45,7 @@ func Apply(disk Disk, plan *Plan) (*Recovered, error) {
 		err = a.finish()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("recovering shard %s: %w", plan.Label, err)
+		return a.failed(fmt.Errorf("recovering shard %s: %w", plan.Label, err))
 	}
 	return &Recovered{
 		Sealed: plan.Sealed, Active: active, ActiveEntries: entries, ActiveSince: since,
@@ -64,6 +66,8 @@ type applier struct {
 	// pruned counts the pruning steps seen.
 	pruned int
 }
+
+func (a *applier) failed(err error) (*Recovered, error) { return &Recovered{Report: a.report}, err }
 
 func (a *applier) path(name string) string { return filepath.Join(a.dir, name) }
 

@@ -7,7 +7,9 @@ import "time"
 // of the data root.
 //
 // A log that cannot be opened without losing what may have been acknowledged is
-// refused with a *RefusedError, and its directory is as it was.
+// refused with a *RefusedError, and its directory is as it was. With another error
+// the Recovered, if there is one, reports what was changed before that, as Apply
+// does.
 func Open(disk Disk, dir, label string, p Policy) (*Recovered, error) {
 	start := time.Now()
 	if err := Settle(disk, dir, p); err != nil {
@@ -18,9 +20,8 @@ func Open(disk Disk, dir, label string, p Policy) (*Recovered, error) {
 		return nil, err
 	}
 	recovered, err := Apply(disk, Decide(snapshot, p))
-	if err != nil {
-		return nil, err
+	if recovered != nil {
+		recovered.Report.Duration = time.Since(start)
 	}
-	recovered.Report.Duration = time.Since(start)
-	return recovered, nil
+	return recovered, err
 }
