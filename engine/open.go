@@ -31,7 +31,8 @@ func OpenSingle(ctx context.Context, dir, label string, cfg Config) (*Store, *Lo
 	}
 	l, err := s.openDir(ctx, s.root, label, 0)
 	if err != nil {
-		return nil, nil, errors.Join(err, s.Close(ctx))
+		// Given back also when ctx ended: no log is open that could take time.
+		return nil, nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	s.settle(".", l)
 	return s, l, nil
