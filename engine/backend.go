@@ -166,9 +166,20 @@ func tryRing(p *prover, system backendSystem, o backendOptions) (ringQueue, prop
 	if err == nil {
 		return ring, found, nil
 	}
-	why := &refusal{reason: "io_uring can be set up but not used: " + err.Error(), remedy: remedy(err, system), err: err}
+	why := &refusal{reason: whyUnusable(err), remedy: remedy(err, system), err: err}
 	// A ring that broke cannot be released and says so again; nothing but the
 	// temporary file was ever in its hands.
 	_ = ring.Close()
 	return nil, properties{}, why
+}
+
+// whyUnusable words a proof that failed. A ring that breaks in use asks for a new
+// process; one that was only tried out is replaced by the pool, so of its error the
+// call and the kernel's answer are what matters.
+func whyUnusable(err error) string {
+	var lost *uring.LostError
+	if errors.As(err, &lost) {
+		return fmt.Sprintf("io_uring can be set up but not used: %s: %v", lost.Call, lost.Cause)
+	}
+	return "io_uring can be set up but not used: " + err.Error()
 }

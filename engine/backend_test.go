@@ -119,7 +119,7 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 		},
 		{name: "required and forbidden", mode: IOURingRequire, setup: setupFails(syscall.EPERM), sysctl: "2", want: "refused", reason: "operation not permitted", remedy: "io_uring_disabled is 2", errno: syscall.EPERM},
 
-		{name: "enter is forbidden", answer: lost(syscall.EPERM), sysctl: "0", want: "pool", reason: "can be set up but not used", remedy: "io_uring_enter", errno: syscall.EPERM},
+		{name: "enter is forbidden", answer: lost(syscall.EPERM), sysctl: "0", want: "pool", reason: "can be set up but not used: io_uring_enter: operation not permitted", remedy: "io_uring_enter", errno: syscall.EPERM},
 		{name: "enter is unknown", answer: lost(syscall.ENOSYS), want: "pool", reason: "not used", remedy: "seccomp", errno: syscall.ENOSYS},
 		{name: "enter is forbidden and required", mode: IOURingRequire, answer: lost(syscall.EPERM), want: "refused", reason: "not used", errno: syscall.EPERM},
 		{name: "preallocation is unknown to the kernel", answer: on(syscall.EINVAL, device.Allocate), want: "pool", reason: "reserving space", errno: syscall.EINVAL},
@@ -208,6 +208,9 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 			}
 			if err := q.Close(); err != nil {
 				t.Error(err)
+			}
+			if strings.Contains(b.String(), "restart") {
+				t.Errorf("%v asks for a restart, and the store runs", b)
 			}
 			if b.Name != row.want || !strings.Contains(b.Reason, row.reason) || !strings.Contains(b.Remedy, row.remedy) {
 				t.Errorf("got %v, remedy %q", b, b.Remedy)
