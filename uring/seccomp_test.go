@@ -2,14 +2,13 @@ package uring
 
 import (
 	"errors"
-	"runtime"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/seccomptest"
 )
 
 // TestAForbiddenSetupIsATypedRefusal: container profiles deny the call in different
@@ -76,28 +75,7 @@ func TestAForbiddenRegisterDoesNotEndTheRing(t *testing.T) {
 // good.
 func deny(t *testing.T, errno syscall.Errno, call uint32) {
 	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		t.Skipf("no filter can be set: %v", err)
-	}
-	const (
-		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		give  = unix.BPF_RET | unix.BPF_K
-	)
-	filter := []unix.SockFilter{
-		{Code: load, K: 0}, // the call's number
-		{Code: equal, Jt: 0, Jf: 1, K: call},
-		{Code: give, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
-		{Code: give, K: unix.SECCOMP_RET_ALLOW},
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// Every thread at once: the loop may run on any of them.
-	stranger, _, failed := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
-		unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
-	runtime.KeepAlive(filter)
-	if failed != 0 || stranger != 0 {
-		t.Skipf("no filter can be set: %v (thread %d)", failed, stranger)
+	if err := seccomptest.Deny(call, errno); err != nil {
+		t.Skip("no filter can be set:", err)
 	}
 }
