@@ -30,8 +30,9 @@
 //     below may be unsynced, or the write took several pieces, a flush is
 //     submitted after its completion.
 //   - A segment is sealed (data, index and length on the device) before a record
-//     of its successor can be acknowledged; with background rolls, before a
-//     record of its successor is reported durable.
+//     of its successor can be acknowledged. With background rolls its data is
+//     synced before a record of its successor is reported durable; index and
+//     length may follow later.
 //   - durable.mark is written only after the sync it describes returned, with one
 //     write in flight per log.
 //   - A failed flush is final: the log is poisoned until its Store is closed.
