@@ -30,10 +30,6 @@ type Damage struct {
 func (s *scanner) damaged(h RecordHeader, cause *Corruption) error {
 	d := &Damage{Position: s.res.ValidEnd, Cause: cause, ClaimedEnd: s.res.ValidEnd + RecordHeaderSize}
 	s.res.Damage = d
-	var err error
-	if d.ZeroFrom, err = zeroFrom(s.w, d.Position, s.res.Size); err != nil {
-		return err
-	}
 	resume := d.Position + 1
 	switch cause.Kind {
 	case RecordTooLarge:
@@ -47,8 +43,12 @@ func (s *scanner) damaged(h RecordHeader, cause *Corruption) error {
 		}
 		resume = d.ClaimedEnd
 	}
-	if s.res.NextOffset+1 == 0 {
+	if s.o.DamageOnly {
 		return nil
+	}
+	var err error
+	if d.ZeroFrom, err = zeroFrom(s.w, d.Position, s.res.Size); err != nil || s.res.NextOffset+1 == 0 {
+		return err
 	}
 	d.IntactAfter, err = countIntact(s.w, resume, s.res.NextOffset+1)
 	return err
@@ -76,11 +76,35 @@ func zeroFrom(w *window, floor, size int64) (int64, error) {
 // offset is at least minOffset. It is a search, not a walk: see seekRecord for
 // what it takes for a record.
 func Resync(r io.ReaderAt, from, size int64, minOffset uint64) (pos int64, found bool, err error) {
+	return resync(r, from, size, minOffset, func(int64) uint64 { return math.MaxUint64 })
+}
+
+// ResyncNear is Resync for damage in the middle of a segment: offset next belongs
+// at position damage, and every record that was lost since took up at least the
+// bytes of a header. A record with a higher offset than leaves room for that is
+// no record of this segment, but one that somebody keeps in a payload.
+func ResyncNear(r io.ReaderAt, damage, from, size int64, next uint64) (pos int64, found bool, err error) {
+	return resync(r, from, size, next, func(pos int64) uint64 {
+		lost := uint64(max(0, pos-damage)) / RecordHeaderSize
+		if next > math.MaxUint64-lost {
+			return math.MaxUint64
+		}
+		return next + lost
+	})
+}
+
+// resync searches; maxAt is the highest offset that a record at a position may
+// have, and does not fall towards the end.
+func resync(r io.ReaderAt, from, size int64, minOffset uint64, maxAt func(pos int64) uint64) (pos int64, found bool, err error) {
 	w := newWindow(r, size, nil)
 	for from = max(from, 0); ; {
-		pos, h, found, err := seekRecord(w, from, minOffset, math.MaxUint64)
+		pos, h, found, err := seekRecord(w, from, minOffset, maxAt(size))
 		if !found || err != nil {
 			return 0, false, err
+		}
+		if h.Offset > maxAt(pos) {
+			from = pos + 1
+			continue
 		}
 		sum, err := w.checksum(pos, h)
 		if err != nil {

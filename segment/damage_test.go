@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -156,6 +157,44 @@ func TestResyncFindsTheNextIntactRecord(t *testing.T) {
 				t.Fatal(pos, found, err)
 			}
 		})
+	}
+}
+
+func TestResyncNearPassesOverRecordsThatAPayloadHolds(t *testing.T) {
+	inner := newFile(3, 1000).add(1, Mark{}, []byte("inner")).b[HeaderSize:]
+	closer := newFile(3, 4).add(1, Mark{}, []byte("inner")).b[HeaderSize:]
+	for name, c := range map[string]struct {
+		payload []byte
+		want    int // record
+	}{
+		"a far higher offset":                       {inner, 2},
+		"a higher offset than the lost bytes allow": {closer, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFile(3, 0).add(1, Mark{}, []byte("zero")).add(2, Mark{}, c.payload).add(3, Mark{}, []byte("two"))
+			f.b[f.starts[1]+5] ^= 1
+			pos, found, err := ResyncNear(f.reader(), f.starts[1], f.starts[1]+1, f.size(), 1)
+			if err != nil || !found || pos != f.starts[c.want] {
+				t.Fatalf("%d, %v, %v; want %d", pos, found, err, f.starts[c.want])
+			}
+		})
+	}
+	f := plain(2, 32)
+	if pos, found, err := ResyncNear(f.reader(), 32, 33, f.size(), 1); err != nil || !found || pos != f.starts[1] {
+		t.Fatal(pos, found, err)
+	}
+	if _, found, err := ResyncNear(f.reader(), 32, 33, f.size(), math.MaxUint64); err != nil || found {
+		t.Fatal(found, err)
+	}
+}
+
+func TestAScanForDamageOnlyReadsNothingBehindIt(t *testing.T) {
+	f := plain(2000, 100)
+	f.b[40] ^= 1
+	r := countingReader{r: f.reader()}
+	res, err := Scan(&r, f.size(), ScanOptions{DamageOnly: true, Buffer: make([]byte, minBufferBytes)})
+	if err != nil || res.Damage == nil || res.Damage.ClaimedEnd <= 40 || res.Damage.IntactAfter != 0 || r.bytes > minBufferBytes {
+		t.Fatalf("%+v, %v, %d bytes read", res.Damage, err, r.bytes)
 	}
 }
 

@@ -16,6 +16,9 @@ type ScanOptions struct {
 	// Buffer is used for reading if it holds at least 4 KiB; otherwise one of
 	// DefaultBufferBytes (256 KiB) is allocated.
 	Buffer []byte
+	// DamageOnly leaves out what is found by looking behind damage: ZeroFrom and
+	// IntactAfter stay zero. For who goes on there by itself.
+	DamageOnly bool
 	// Each is called for every intact record. The payload is only valid until
 	// it returns. An error ends the scan and is returned as it is.
 	Each func(pos int64, r Record) error

@@ -200,7 +200,8 @@ func (d *dump) emitRecord(r segment.Record) error {
 
 // emitGap reports a gap to programs among the records and to people on standard error.
 func (d *dump) emitGap(g gapEvent) error {
-	if g.OffsetExpected > d.To || g.OffsetNext != nil && *g.OffsetNext <= d.From {
+	before := g.OffsetNext != nil && *g.OffsetNext <= d.From && d.From > 0
+	if before || g.OffsetExpected > d.To {
 		return nil
 	}
 	d.gaps++

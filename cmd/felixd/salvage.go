@@ -39,6 +39,7 @@ type salvage struct {
 	known bool
 }
 
+// file prints size bytes of a file, all of them for -1.
 func (s *salvage) file(size int64) error {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -49,10 +50,16 @@ func (s *salvage) file(size int64) error {
 	if err != nil {
 		return err
 	}
-	s.r, s.size = f, size
 	if size < 0 {
-		s.size = info.Size()
+		size = info.Size()
 	}
+	return s.read(f, size)
+}
+
+// read prints the size bytes of r. The work is proportional to those, with a
+// buffer or two more for each gap.
+func (s *salvage) read(r io.ReaderAt, size int64) error {
+	s.r, s.size = r, size
 	pos, err := s.start()
 	if err != nil {
 		return err
@@ -114,42 +121,25 @@ func (s *salvage) headless(cause error) (int64, error) {
 	return pos + s.shift, nil
 }
 
-// firstRecord searches for the first intact record. Without an idea of its
-// offset every position has to be tried.
+// firstRecord searches for the first intact record, at first for one that belongs
+// here if that is known.
 func (s *salvage) firstRecord() (pos int64, offset uint64, found bool, err error) {
 	if s.known {
 		pos, found, err = segment.Resync(s.r, 0, s.size, s.next)
-		if err != nil || found {
-			offset, err = s.offsetAt(pos)
-			return pos, offset, found, err
-		}
 	}
-	var head [segment.RecordHeaderSize]byte
-	window := io.NewSectionReader(s.r, 0, s.size)
-	buffered := newSlidingReader(window)
-	for pos = 0; pos+segment.RecordHeaderSize <= s.size; pos++ {
-		if err := buffered.at(head[:], pos); err != nil {
-			return 0, 0, false, err
-		}
-		h, err := segment.DecodeRecordHeader(head[:])
-		if err != nil || pos+h.Size() > s.size {
-			continue
-		}
-		at, found, err := segment.Resync(s.r, pos, s.size, h.Offset)
-		if err != nil {
-			return 0, 0, false, err
-		}
-		if found && at == pos {
-			return pos, h.Offset, true, nil
-		}
+	if err == nil && !found {
+		pos, found, err = segment.Resync(s.r, 0, s.size, 0)
 	}
-	return 0, 0, false, nil
+	if err == nil && found {
+		offset, err = s.offsetAt(pos)
+	}
+	return pos, offset, found, err
 }
 
 // stretch prints the run of intact records at pos and returns where the next
 // run begins, the end of the file when there is none.
 func (s *salvage) stretch(pos int64) (int64, error) {
-	options := segment.ScanOptions{Each: func(_ int64, r segment.Record) error { return s.emitRecord(r) }}
+	options := segment.ScanOptions{DamageOnly: true, Each: func(_ int64, r segment.Record) error { return s.emitRecord(r) }}
 	if pos != segment.HeaderSize {
 		options.From = &segment.IndexEntry{Offset: s.next, Position: pos}
 	}
@@ -165,16 +155,7 @@ func (s *salvage) stretch(pos int64) (int64, error) {
 	if !s.SkipDamaged {
 		return 0, s.refuse(damage.Cause, damage.Position)
 	}
-	resume := damage.Position + 1
-	if damage.Cause.Kind == segment.RecordChecksum {
-		// The length was vouched for; what lies inside the payload is no record.
-		resume = damage.ClaimedEnd
-	} else if damage.Cause.Kind == segment.OffsetOutOfOrder && damage.Cause.Found != damage.Cause.Expected {
-		// Intact, with another offset. The last 64-bit offset is out of order
-		// wherever it stands: going back to it would never end.
-		resume = damage.Position
-	}
-	at, found, err := segment.Resync(s.r, resume, s.size, s.next)
+	at, found, err := s.resume(damage)
 	if err != nil {
 		return 0, err
 	}
@@ -190,6 +171,28 @@ func (s *salvage) stretch(pos int64) (int64, error) {
 	}
 	s.next = offset
 	return at, nil
+}
+
+// resume finds the record to go on with behind damage.
+func (s *salvage) resume(damage *segment.Damage) (at int64, found bool, err error) {
+	from := damage.Position + 1
+	switch cause := damage.Cause; cause.Kind {
+	case segment.RecordChecksum, segment.Truncated:
+		// The length was vouched for; what lies inside the payload is no record.
+		from = damage.ClaimedEnd
+	case segment.OffsetOutOfOrder:
+		// Intact, and records in front of it are missing. The last 64-bit offset
+		// is out of order even where it is expected: going back to it then would
+		// never end.
+		if cause.Found > cause.Expected {
+			return damage.Position, true, nil
+		}
+	}
+	at, found, err = segment.ResyncNear(s.r, damage.Position, from, s.size, s.next)
+	if err != nil || found {
+		return at, found, err
+	}
+	return segment.Resync(s.r, from, s.size, s.next)
 }
 
 // offsetAt is the offset of the record at pos, which is known to be intact.
@@ -231,29 +234,4 @@ func (p *prefixed) ReadAt(b []byte, pos int64) (int, error) {
 	}
 	m, err := p.body.ReadAt(b[n:], pos+int64(n)-int64(len(p.head)))
 	return n + m, err
-}
-
-// slidingReader reads at ascending positions through one buffer.
-type slidingReader struct {
-	r     io.ReaderAt
-	buf   []byte
-	start int64
-	have  int
-}
-
-func newSlidingReader(r io.ReaderAt) *slidingReader {
-	return &slidingReader{r: r, buf: make([]byte, 1<<16)}
-}
-
-// at fills p from pos on; the file holds that much.
-func (w *slidingReader) at(p []byte, pos int64) error {
-	if pos < w.start || pos+int64(len(p)) > w.start+int64(w.have) {
-		n, err := w.r.ReadAt(w.buf, pos)
-		if n < len(p) {
-			return fmt.Errorf("read at position %d: %w", pos, err)
-		}
-		w.start, w.have = pos, n
-	}
-	copy(p, w.buf[pos-w.start:])
-	return nil
 }
