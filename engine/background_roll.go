@@ -80,9 +80,7 @@ func (l *Log) prepareRoll(id uint64) {
 func (l *Log) createPrepared(id uint64) (*preparedSegment, error) {
 	s := l.store
 	path := filepath.Join(l.dir, segment.LogName(id))
-	if err := s.makeRoom(l); err != nil {
-		return nil, err
-	}
+	s.makeRoom(l)
 	f, err := s.fs.OpenFile(path, device.CreateNew, l.cfg.FileMode)
 	if errors.Is(err, fs.ErrExist) && l.removeBlank(id) {
 		f, err = s.fs.OpenFile(path, device.CreateNew, l.cfg.FileMode)
@@ -171,6 +169,9 @@ func (l *Log) keepPrepared(p *preparedSegment) {
 // idle must not find the mark still being written.
 func (l *Log) sealRetired(w *writer) {
 	err := l.sealSegment(w)
+	if err == nil {
+		l.store.sealed.adopt(l, w) // before it is listed as sealed
+	}
 	l.mu.Lock()
 	if err == nil {
 		err = l.mu.poison
@@ -190,10 +191,9 @@ func (l *Log) sealRetired(w *writer) {
 	l.advanceDurableLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
-	l.store.sealed.adopt(l, w)
+	w.file.release() // the cache has its own reference
 	if err := l.saveMark(true); err != nil {
-		l.store.counters.markWriteFailures.Add(1)
-		l.store.logger.Warn("durable.mark could not be moved past the sealed segment", "log", l.label, "error", err)
+		l.markFailed(err)
 	}
 	l.mu.Lock()
 	l.endSealingLocked()

@@ -4,27 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Close drains what is staged, flushes in every mode, writes durable.mark and
 // gives up the log's files. Later calls of any method answer *ClosedError.
 //
 // A poisoned log is closed without a further sync, which would prove nothing,
-// and Close returns its *PoisonedError. When ctx ends before the log is idle the
-// error says what was not flushed, and the log stays in the store, closed to new
-// appends, until a later Close.
+// and Close returns its *PoisonedError. When ctx ends first the error says how
+// much was not flushed, and the log stays in the store, closed to new appends;
+// what is under way goes on, and a later Close waits for it.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.mu.closing = true // what waits at the gate, and whatever comes, is refused
+	job := l.mu.closeJob
 	l.mu.Unlock()
-	leave, err := l.exclusive(ctx, "close")
-	if err != nil {
-		if errors.Is(err, ErrClosed) {
-			return err
+	if job == nil {
+		leave, err := l.exclusive(ctx, "close")
+		if err != nil {
+			if errors.Is(err, ErrClosed) {
+				return err
+			}
+			return l.notClosed(err)
 		}
-		return fmt.Errorf("%w (%d bytes not flushed)", err, l.UnsyncedBytes())
+		job = &closeJob{done: make(chan struct{})}
+		l.mu.Lock()
+		l.mu.closeJob = job
+		l.mu.Unlock()
+		go func() {
+			defer close(job.done)
+			job.err = l.finishClose(leave)
+		}()
 	}
-	err = l.closeIdle()
+	select {
+	case <-job.done:
+	default:
+		select {
+		case <-job.done:
+		case <-ctx.Done():
+			return l.notClosed(&LogError{Label: l.label, Op: "close", Err: ctx.Err()})
+		}
+	}
+	if job.told.Swap(true) {
+		return &ClosedError{Label: l.label}
+	}
+	return job.err
+}
+
+// closeJob does the disk work of closing, which may hang with the device while
+// its caller has a deadline.
+type closeJob struct {
+	done chan struct{}
+	err  error
+	told atomic.Bool // somebody was given err
+}
+
+func (l *Log) notClosed(err error) error {
+	return fmt.Errorf("%w (%d bytes not flushed)", err, l.UnsyncedBytes())
+}
+
+func (l *Log) finishClose(leave func()) error {
+	err := l.closeIdle()
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.generation++

@@ -54,6 +54,9 @@ func (s *Store) Stats() StoreStats {
 		l.mu.Lock()
 		out.UnsyncedBytes += l.unsyncedBytesLocked()
 		out.Segments += len(l.mu.sealed) + 1
+		if l.mu.retired != nil {
+			out.Segments++
+		}
 		if l.mu.poison != nil {
 			out.PoisonedLogs++
 		}

@@ -26,13 +26,13 @@ func (l *Log) exclusive(ctx context.Context, op string) (leave func(), err error
 			return nil, &LogError{Label: l.label, Op: op, Err: err}
 		}
 	}
-	// From here to leave this goroutine has the commit loop's role and the
-	// flush's: both look at the gate, or at committing, before they start.
-	l.mu.committing, l.mu.flushing = true, true
+	// From here to leave this goroutine has the commit loop's role, and no pass
+	// of the flush timer or of Sync begins while the gate is closed.
+	l.mu.committing = true
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.mu.committing, l.mu.flushing = false, false
+		l.mu.committing = false
 		l.replanLocked()
 		l.openGateLocked()
 		l.unlockMaintenance()
@@ -46,6 +46,11 @@ func (l *Log) openGateLocked() {
 }
 
 func (l *Log) lockMaintenance(ctx context.Context, op string) error {
+	select {
+	case l.maintenance <- struct{}{}: // free: ctx is not asked
+		return nil
+	default:
+	}
 	select {
 	case l.maintenance <- struct{}{}:
 		return nil

@@ -75,6 +75,8 @@ var failureTable = []verdictRow{
 	{kinds: faultdisk.Flush, role: anIndex, steps: []string{"append", "sync", "seal", "truncate"}, want: poisons},
 	{kinds: faultdisk.Flush, role: anIndex, background: true, steps: []string{"read", "retention", "close"}, want: poisons},
 	{kinds: faultdisk.Open, role: anIndex, steps: []string{"open"}, want: unnoticed | fails},
+	// Retention removes a segment's index first, and nothing when that fails.
+	{kinds: faultdisk.Remove, role: anIndex, steps: []string{"retention"}, want: fails},
 	{kinds: anyOp, role: anIndex, want: unnoticed},
 
 	// A store or log that does not open did nothing.

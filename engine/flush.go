@@ -19,6 +19,7 @@ type flushPass struct {
 	op      device.Op
 	// retired is what the first round covers, nil without a retired segment.
 	retired     *writer
+	retiredFile *openFile
 	retiredSize int64
 	// What the round over the active segment covers: bytes whose write had
 	// completed when the pass began.
@@ -31,18 +32,19 @@ type flushPass struct {
 }
 
 // beginFlush captures what a flush covers. nil means that there is nothing to
-// flush, or that a flush is under way, or that the log is closed or poisoned.
+// flush, or that a flush or exclusive work is under way, or that the log is
+// closed or poisoned.
 func (l *Log) beginFlush() *flushPass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := &l.mu.active
-	if l.mu.flushing || l.mu.poison != nil || l.mu.closed || l.unsyncedBytesLocked() == 0 {
+	if l.mu.flushing || l.mu.gate != nil || l.mu.poison != nil || l.mu.closed || l.unsyncedBytesLocked() == 0 {
 		return nil
 	}
 	p := &flushPass{log: l, started: time.Now(), appends: l.mu.appendsWritten}
 	if r := l.mu.retired; r != nil && r.synced < r.size {
-		p.retired, p.retiredSize = r, r.size
-		p.op = device.Op{Kind: device.Flush, File: r.file.hold()}
+		p.retired, p.retiredFile, p.retiredSize = r, r.file.hold(), r.size
+		p.op = device.Op{Kind: device.Flush, File: p.retiredFile}
 	}
 	if w.synced < w.size {
 		// Unsynced bytes keep the descriptor, so file is there.
@@ -62,39 +64,52 @@ func (p *flushPass) round() (again bool) {
 	l := p.log
 	err := p.op.Err
 	l.store.keepIfUnknown(&p.op)
+	var unnamed error
 	if err == nil && !p.pending && p.file != nil {
-		err = l.stillNamed(p.file, p.size)
+		unnamed = l.stillNamed(p.file, p.size)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.store.counters.syncFailures.Add(1)
-		l.store.observer.Synced(0, time.Since(p.started), err)
-		_ = l.poisonLocked(err)
-		p.endLocked()
-		return false
+	if err == nil && l.writesLocked(p.id) {
+		// A segment that was sealed meanwhile was judged by its seal, and may
+		// have been trimmed since.
+		err = unnamed
 	}
-	if l.mu.poison != nil {
-		// A seal failed meanwhile, and nothing is reported over that.
-		p.endLocked()
-		return false
-	}
-	if p.pending {
+	if err == nil && l.mu.poison == nil && p.pending {
 		p.pending = false
 		p.retired.synced = max(p.retired.synced, p.retiredSize)
 		l.advanceDurableLocked()
-		p.op = device.Op{Kind: device.Flush, File: p.file}
+		l.notifyLocked()
+		l.mu.Unlock()
+		p.op.File = p.file
 		return true
 	}
-	p.coverLocked()
-	if p.appends > l.mu.appendsSynced {
-		fanIn := p.appends - l.mu.appendsSynced
-		l.mu.appendsSynced = p.appends
-		l.store.counters.syncs.Add(1)
-		l.store.observer.Synced(fanIn, time.Since(p.started), nil)
+	before := l.mu.appendsSynced
+	switch {
+	case err != nil:
+		_ = l.poisonLocked(err)
+	case l.mu.poison != nil:
+		// Another part failed meanwhile, and nothing is reported over that.
+	default:
+		p.coverLocked()
 	}
-	p.endLocked()
+	l.mu.flushing = false
+	l.notifyLocked()
+	l.mu.Unlock()
+	p.release()
+	switch {
+	case err != nil:
+		l.store.counters.syncFailures.Add(1)
+		l.store.observer.Synced(0, time.Since(p.started), err)
+	case p.appends > before:
+		l.store.counters.syncs.Add(1)
+		l.store.observer.Synced(p.appends-before, time.Since(p.started), nil)
+	}
 	return false
+}
+
+// writesLocked says whether a segment is the active or the retired one.
+func (l *Log) writesLocked(id uint64) bool {
+	return l.mu.active.id == id || l.mu.retired != nil && l.mu.retired.id == id
 }
 
 // coverLocked moves the bounds to what the last round covers. The segment that
@@ -111,48 +126,63 @@ func (p *flushPass) coverLocked() {
 	}
 	if p.file != nil {
 		l.mu.durable = max(l.mu.durable, p.next)
+		l.mu.appendsSynced = max(l.mu.appendsSynced, p.appends)
 	}
 	l.advanceDurableLocked()
 }
 
-func (p *flushPass) endLocked() {
-	if p.retired != nil {
-		p.retired.file.release()
+// release lets go of the files. It may be the last to hold one that was removed,
+// and closing that one takes time, so no lock is held.
+func (p *flushPass) release() {
+	if p.retiredFile != nil {
+		p.retiredFile.release()
 	}
 	if p.file != nil {
 		p.file.release()
 	}
-	p.log.mu.flushing = false
-	p.log.notifyLocked()
 }
 
 // flushLogs flushes every log that needs it, all of them in one submission and,
-// for logs with a retired segment, a second one.
+// for logs with a retired segment, a second one. Each log is judged as its flush
+// completes: one that hangs keeps no other log waiting.
 func (s *Store) flushLogs(logs []*Log) {
-	passes := make([]*flushPass, 0, len(logs))
+	passes := make(map[*device.Op]*flushPass)
 	ops := make([]*device.Op, 0, len(logs))
+	results := make(chan *device.Op, len(logs))
 	for _, l := range logs {
 		if p := l.beginFlush(); p != nil {
-			passes = append(passes, p)
+			p.op.Results = results
+			passes[&p.op] = p
 			ops = append(ops, &p.op)
 		}
 	}
 	for len(passes) > 0 {
-		s.queue.Submit(ops...)
-		again := passes[:0]
-		ops = ops[:0]
-		for _, p := range passes {
-			<-p.op.Done()
-			if p.round() {
-				again = append(again, p)
-				ops = append(ops, &p.op)
+		if len(ops) > 0 {
+			s.queue.Submit(ops...)
+			ops = ops[:0]
+		}
+		// One is waited for; what has completed beside it goes on together.
+		for op := <-results; op != nil; op = received(results) {
+			if passes[op].round() {
+				ops = append(ops, op)
+			} else {
+				delete(passes, op)
 			}
 		}
-		passes = again
 	}
 	for _, l := range logs {
 		// A log whose flush was under way already may have more to flush.
 		s.becameDirty(l, l.needsFlush())
+	}
+}
+
+// received is a result that is there already, or nil.
+func received(results <-chan *device.Op) *device.Op {
+	select {
+	case op := <-results:
+		return op
+	default:
+		return nil
 	}
 }
 
@@ -177,7 +207,7 @@ func (l *Log) Sync(ctx context.Context) error {
 		case l.mu.durable >= min(target, l.mu.written):
 			return nil
 		}
-		if !l.mu.flushing {
+		if !l.mu.flushing && l.mu.gate == nil {
 			go l.flushFn()
 		}
 		if err := l.waitLocked(ctx); err != nil {

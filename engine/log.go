@@ -42,7 +42,9 @@ type Log struct {
 		sync.Mutex
 		// closing refuses new appends, closed everything.
 		closing, closed bool
-		poison          error
+		// closeJob is the last part of closing, once it began.
+		closeJob *closeJob
+		poison   error
 		// gate is non-nil while exclusive work keeps new appends outside; it is
 		// closed when they may try again.
 		gate chan struct{}
@@ -77,8 +79,7 @@ type Log struct {
 		// itself on the device.
 		marked, markSynced recovery.Mark
 	}
-	// writeOp and flushOp belong to the commit loop, which has at most one of
-	// each in flight.
+	// writeOp belongs to the commit loop, flushOp to whoever has the flush's role.
 	writeOp, flushOp device.Op
 	// gathering state, the commit loop's own.
 	last struct {
@@ -212,6 +213,7 @@ func (l *Log) advanceDurableLocked() {
 	bound := w.base
 	if w.synced == w.size {
 		bound = w.next
+		l.mu.appendsSynced = l.mu.appendsWritten
 	}
 	l.mu.durable = max(l.mu.durable, bound)
 }
@@ -233,13 +235,6 @@ func (l *Log) Poisoned() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.poison
-}
-
-// generation rises when records that a reader may have planned for disappear.
-func (l *Log) generation() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.generation
 }
 
 // poisonWith makes the log refuse every further append; the first reason wins.

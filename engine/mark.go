@@ -104,6 +104,16 @@ func (w *markWrite) end() error {
 	return w.err
 }
 
+// markFailed notes a write of the mark that failed off the durability path: a
+// stale mark only widens what recovery may cut. The next tick tries again.
+func (l *Log) markFailed(err error) {
+	l.store.counters.markWriteFailures.Add(1)
+	if l.markFailing.CompareAndSwap(false, true) {
+		l.store.logger.Warn("durable.mark could not be written; it is tried again", "log", l.label, "error", err)
+	}
+	l.store.listMark(l)
+}
+
 // markGroup bounds how many marks one tick has in flight, and so how many
 // descriptors it holds.
 const markGroup = 64
@@ -118,10 +128,15 @@ func (s *Store) saveMarks(logs []*Log, synced bool) {
 		for _, l := range group {
 			l.mu.Lock()
 			var w *markWrite
-			if !l.mu.marking && l.mu.gate == nil && !l.mu.closed && l.mu.poison == nil {
+			busy := l.mu.marking || l.mu.gate != nil
+			idle := l.mu.closed || l.mu.poison != nil
+			if !busy && !idle {
 				w = l.beginMarkLocked(synced)
 			}
 			l.mu.Unlock()
+			if busy && !idle {
+				s.listMark(l) // its turn comes with the next tick
+			}
 			if w == nil {
 				continue
 			}
@@ -138,12 +153,7 @@ func (s *Store) saveMarks(logs []*Log, synced bool) {
 				<-w.op.Done()
 			}
 			if err := w.end(); err != nil {
-				// A stale mark only widens what recovery may cut.
-				s.counters.markWriteFailures.Add(1)
-				if w.log.markFailing.CompareAndSwap(false, true) {
-					s.logger.Warn("durable.mark could not be written; it is tried again", "log", w.log.label, "error", err)
-				}
-				s.listMark(w.log)
+				w.log.markFailed(err)
 				continue
 			}
 			w.log.markFailing.Store(false)

@@ -112,6 +112,10 @@ func (l *Log) reservationDone() {
 // reservationFailed counts a failure and remembers not to ask for the same
 // again with the next write.
 func (l *Log) reservationFailed(err error, asked int64) {
+	if device.ClassOf(err) == device.ClassOutcomeUnknown {
+		_ = l.poisonWith(err)
+		return
+	}
 	if device.ClassOf(err) == device.ClassUnsupported {
 		l.store.allocateOff.Store(true)
 		return

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -25,30 +26,32 @@ func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 		return RetentionResult{}, err
 	}
 	defer l.unlockMaintenance()
-	var result RetentionResult
-	for ctx.Err() == nil {
-		d, expired, err := l.oldestExpired()
-		if err == nil && expired {
-			err = l.removeOldest(d)
+	result, err := l.trim(ctx)
+	result.BaseOffset = l.BaseOffset()
+	l.store.counters.retentionBase.Store(result.BaseOffset)
+	if err != nil && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
+		l.store.counters.retentionFailures.Add(1)
+	}
+	return result, err
+}
+
+func (l *Log) trim(ctx context.Context) (result RetentionResult, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return result, &LogError{Label: l.label, Op: "retention", Err: err}
 		}
-		if err != nil {
-			l.store.counters.retentionFailures.Add(1)
+		d, expired, err := l.oldestExpired()
+		if err != nil || !expired {
 			return result, err
 		}
-		if !expired {
-			break
+		if err := l.removeOldest(d); err != nil {
+			return result, err
 		}
 		result.Segments++
 		result.Bytes += d.Size
 		l.store.counters.retentionSegments.Add(1)
 		l.store.counters.retentionBytes.Add(uint64(d.Size))
 	}
-	result.BaseOffset = l.BaseOffset()
-	l.store.counters.retentionBase.Store(result.BaseOffset)
-	if err := ctx.Err(); err != nil {
-		return result, &LogError{Label: l.label, Op: "retention", Err: err}
-	}
-	return result, nil
 }
 
 // oldestExpired looks at the oldest sealed segment.
@@ -124,34 +127,45 @@ func (l *Log) newestTimestamp(d segment.Descriptor) (uint64, error) {
 	return newest, nil
 }
 
-// removeOldest takes the oldest segment off the log. It leaves the list first,
-// so that no new read plans for it; readers that have it open finish. One
-// directory flush per segment, oldest first: after any crash what is left is a
-// contiguous log that begins later.
+// removeOldest takes the oldest segment off the log.
+//
+// The index goes first: where names cannot be removed, that is found out before
+// readers are told that the records are gone, and a missing index costs only
+// time. Then the segment leaves the list, so that no new read plans for it;
+// readers that have it open finish. One directory flush per segment, oldest
+// first: after any crash what is left is a contiguous log that begins later.
 func (l *Log) removeOldest(d segment.Descriptor) error {
 	dir, err := l.store.fs.OpenDir(l.dir)
 	if err != nil {
 		return &LogError{Label: l.label, Op: "retention", Err: err}
 	}
-	l.mu.Lock()
-	l.mu.sealed = append([]segment.Descriptor(nil), l.mu.sealed[1:]...)
-	l.mu.Unlock()
-	l.store.sealed.drop(l, d.ID, false)
-	err = l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
-	if err != nil && !device.IsNotExist(err) {
-		_ = dir.Close() // nothing was done to it
-		l.mu.Lock()
-		l.mu.sealed = append([]segment.Descriptor{d}, l.mu.sealed...)
-		l.mu.Unlock()
-		return &LogError{Label: l.label, Op: "retention", Err: err}
+	err = l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID)))
+	if err == nil || device.IsNotExist(err) {
+		err = l.unlistAndRemove(d)
 	}
-	if err := l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID))); err != nil && !device.IsNotExist(err) {
-		// An index without its segment is ignored and removed at the next open.
-		l.store.logger.Warn("the index of a trimmed segment could not be removed", "log", l.label, "error", err)
+	if err != nil {
+		_ = dir.Close() // nothing was flushed through it
+		return &LogError{Label: l.label, Op: "retention", Err: err}
 	}
 	if err := l.store.flushOpenDir(dir); err != nil {
 		l.store.counters.syncFailures.Add(1)
 		return l.poisonWith(err)
 	}
 	return nil
+}
+
+// unlistAndRemove puts the segment back on the list when its file stays.
+func (l *Log) unlistAndRemove(d segment.Descriptor) error {
+	l.mu.Lock()
+	l.mu.sealed = append([]segment.Descriptor(nil), l.mu.sealed[1:]...)
+	l.mu.Unlock()
+	l.store.sealed.drop(l, d.ID, false)
+	err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
+	if err == nil || device.IsNotExist(err) {
+		return nil
+	}
+	l.mu.Lock()
+	l.mu.sealed = append([]segment.Descriptor{d}, l.mu.sealed...)
+	l.mu.Unlock()
+	return err
 }

@@ -85,9 +85,7 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 	w := &l.mu.active
 	id := w.id + 1
 	header := segment.Header{Version: version, BaseOffset: base, CreatedAtMicros: l.store.nowMicros()}
-	if err := l.store.makeRoom(l); err != nil {
-		return err
-	}
+	l.store.makeRoom(l)
 	f, err := l.createSegment(id, header)
 	if err != nil {
 		return l.createFailed(err)
@@ -102,8 +100,7 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 	// mark that stayed behind would let rot in it pass for an unfinished write.
 	// One that could not be written is only stale, which the next tick mends.
 	if err := l.saveMark(true); err != nil {
-		l.store.counters.markWriteFailures.Add(1)
-		l.store.logger.Warn("durable.mark could not be moved to the new segment", "log", l.label, "error", err)
+		l.markFailed(err)
 	}
 	return nil
 }
@@ -155,6 +152,13 @@ func (l *Log) createFailed(err error) error {
 func (l *Log) swap(next writer, retire bool) {
 	l.mu.Lock()
 	former := l.mu.active
+	l.mu.Unlock()
+	if former.hasRecords() && !retire {
+		// Before it is listed: a reader that finds it listed must not find a
+		// former segment of the same id in the cache.
+		l.store.sealed.adopt(l, &former)
+	}
+	l.mu.Lock()
 	l.mu.roll.failed = false
 	switch {
 	case !former.hasRecords():
@@ -171,7 +175,7 @@ func (l *Log) swap(next writer, retire bool) {
 	case !former.hasRecords():
 		l.removeEmpty(former)
 	case !retire:
-		l.store.sealed.adopt(l, &former)
+		former.file.release() // the cache has its own reference
 	}
 }
 

@@ -20,18 +20,15 @@ const indexBatch = 256
 //
 // Any failure poisons: a later sync of this file would prove nothing.
 func (l *Log) sealSegment(w *writer) error {
-	flush := func(f device.File) error {
-		return l.store.do(&device.Op{Kind: device.Flush, File: f})
-	}
 	l.mu.Lock()
 	synced := w.synced == w.size
 	l.mu.Unlock()
 	if !synced {
-		if err := flush(w.file); err != nil {
+		if err := l.flushFile(w.file); err != nil {
 			return err
 		}
 	}
-	if err := l.sealIndex(w, flush); err != nil {
+	if err := l.sealIndex(w); err != nil {
 		return err
 	}
 	if w.reserve.bytes > w.size {
@@ -39,7 +36,7 @@ func (l *Log) sealSegment(w *writer) error {
 			return err
 		}
 		w.reserve = reservation{}
-		if err := flush(w.file); err != nil {
+		if err := l.flushFile(w.file); err != nil {
 			return err
 		}
 	}
@@ -49,13 +46,13 @@ func (l *Log) sealSegment(w *writer) error {
 // sealIndex writes the rest of the index and flushes it. A write that fails is
 // counted, since an index is rebuilt when it is needed; a flush that fails says
 // that the device does, and is returned.
-func (l *Log) sealIndex(w *writer, flush func(device.File) error) error {
+func (l *Log) sealIndex(w *writer) error {
 	f, err := l.writeIndexEntries(w)
 	if err != nil {
 		l.store.counters.indexWriteFailures.Add(1)
 		return nil
 	}
-	err = flush(f)
+	err = l.store.do(&device.Op{Kind: device.Flush, File: f})
 	l.store.closeAfter(f, err)
 	return err
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"container/list"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"felix.local/felix/device"
@@ -57,19 +59,29 @@ func (c *sealedCache) get(l *Log, d segment.Descriptor) (file *openFile, entries
 	}
 	c.mu.Unlock()
 
-	generation := l.generation()
 	s, err := openSealed(l, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	file = s.file.hold()
 	c.put(s)
-	if l.generation() != generation {
-		// The log dropped its entries while this one was on its way in; its id
-		// may belong to another segment soon.
+	if !l.lists(d) {
+		// It was removed, or the log closed, while this entry was on its way in.
+		// Whoever removes a segment takes it off the list before it drops the
+		// entry, so one of the two sees the other.
 		c.dropExactly(s)
 	}
 	return file, s.entries, nil
+}
+
+// lists says whether the log is open and d is one of its sealed segments.
+func (l *Log) lists(d segment.Descriptor) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, found := slices.BinarySearchFunc(l.mu.sealed, d.ID, func(e segment.Descriptor, id uint64) int {
+		return cmp.Compare(e.ID, id)
+	})
+	return found && !l.mu.closed && l.mu.sealed[at] == d
 }
 
 func openSealed(l *Log, d segment.Descriptor) (*sealedSegment, error) {
@@ -123,11 +135,9 @@ func (c *sealedCache) put(s *sealedSegment) {
 	}
 }
 
-// adopt takes over the file of a segment that was just sealed.
+// adopt takes in a segment that was just sealed, with a reference to its file.
 func (c *sealedCache) adopt(l *Log, w *writer) {
-	if w.file != nil {
-		c.put(&sealedSegment{key: sealedKey{l, w.id}, file: w.file, entries: w.entries})
-	}
+	c.put(&sealedSegment{key: sealedKey{l, w.id}, file: w.file.hold(), entries: w.entries})
 }
 
 // dropExactly forgets s unless another entry took its place.

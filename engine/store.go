@@ -37,6 +37,7 @@ type Store struct {
 	solo         solo
 	opening      chan struct{}
 	allocateOff  atomic.Bool
+	lost         atomic.Bool // an outcome was unknown: the backend broke
 	counters     counters
 	dirty        dirtyLists
 	// signals are channels with room for one value; see batch.lone.
@@ -86,6 +87,20 @@ func (s *Store) keepIfUnknown(op *device.Op) {
 	if f, ok := op.File.(*openFile); ok {
 		f.hold()
 	}
+	s.backendLost(op.Err)
+}
+
+// backendLost poisons every log: none of them can flush any more, and a log that
+// goes on acknowledging what it hands to the page cache would not notice for long.
+func (s *Store) backendLost(cause error) {
+	if s.lost.Swap(true) {
+		return
+	}
+	go func() {
+		for _, l := range s.logs() {
+			_ = l.poisonWith(cause)
+		}
+	}()
 }
 
 // closeAfter closes a file that one operation used, unless its outcome is

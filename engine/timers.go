@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,28 +34,25 @@ func (s *Store) listMark(l *Log) {
 	}
 }
 
-// takeDirty empties a list. Each log is taken off before its state is read, so
-// that a change after the reading lists it again.
-func (s *Store) takeFlushList() []*Log {
-	s.dirty.Lock()
-	defer s.dirty.Unlock()
-	logs := s.dirty.flush
-	s.dirty.flush = nil
+// take empties a list. Each log is taken off before its state is read, so that a
+// change after the reading lists it again.
+func (d *dirtyLists) take(list *[]*Log, listed func(*Log) *atomic.Bool) []*Log {
+	d.Lock()
+	defer d.Unlock()
+	logs := *list
+	*list = nil
 	for _, l := range logs {
-		l.flushListed.Store(false)
+		listed(l).Store(false)
 	}
 	return logs
 }
 
+func (s *Store) takeFlushList() []*Log {
+	return s.dirty.take(&s.dirty.flush, func(l *Log) *atomic.Bool { return &l.flushListed })
+}
+
 func (s *Store) takeMarkList() []*Log {
-	s.dirty.Lock()
-	defer s.dirty.Unlock()
-	logs := s.dirty.mark
-	s.dirty.mark = nil
-	for _, l := range logs {
-		l.markListed.Store(false)
-	}
-	return logs
+	return s.dirty.take(&s.dirty.mark, func(l *Log) *atomic.Bool { return &l.markListed })
 }
 
 // every runs work at each tick until the store closes. Ticks that pass while
@@ -80,6 +79,10 @@ func (s *Store) every(interval time.Duration, work func()) {
 // everything it acknowledged.
 const lazyMarkInterval = 100 * time.Millisecond
 
+// syncedMarksPerTick bounds the durable writes of marks that one tick adds to
+// those of commits; the rest has its turn at the next tick.
+const syncedMarksPerTick = 1024
+
 func (s *Store) startTimers() {
 	s.running.Add(1)
 	go func() {
@@ -87,33 +90,64 @@ func (s *Store) startTimers() {
 		s.space.run(s.stop)
 	}()
 	if s.cfg.FsyncMode == FsyncPeriodic {
-		s.every(s.cfg.FsyncInterval, func() { s.flushLogs(s.takeFlushList()) })
+		s.every(s.cfg.FsyncInterval, func() {
+			// The next tick does not wait for a flush that hangs.
+			s.running.Add(1)
+			logs := s.takeFlushList()
+			go func() {
+				defer s.running.Done()
+				s.flushLogs(logs)
+			}()
+		})
 	}
-	lastSynced := time.Now()
-	var moved []*Log // logs whose mark was written lazily since
-	s.every(lazyMarkInterval, func() {
+	s.every(lazyMarkInterval, s.markTick())
+	if s.cfg.RetentionBytes > 0 || s.cfg.RetentionAge > 0 {
+		s.every(s.cfg.RetentionInterval, s.enforceRetention)
+	}
+}
+
+// markTick gives the work of one mark tick: every mark that moved goes to the
+// page cache, and once per MarkSyncInterval those that moved since are made
+// durable.
+func (s *Store) markTick() func() {
+	synced := time.Now()
+	var moved []*Log
+	return func() {
 		logs := s.takeMarkList()
 		s.saveMarks(logs, false)
 		if s.cfg.MarkSyncInterval == 0 {
 			return
 		}
 		moved = append(moved, logs...)
-		if time.Since(lastSynced) >= s.cfg.MarkSyncInterval {
-			lastSynced = time.Now()
-			s.saveMarks(dedupe(moved), true)
-			moved = moved[:0]
+		if time.Since(synced) < s.cfg.MarkSyncInterval {
+			return
 		}
-	})
-	if s.cfg.RetentionBytes > 0 || s.cfg.RetentionAge > 0 {
-		s.every(s.cfg.RetentionInterval, s.enforceRetention)
+		moved = dedupe(moved)
+		turn := moved[:min(syncedMarksPerTick, len(moved))]
+		s.saveMarks(turn, true)
+		if moved = moved[len(turn):]; len(moved) == 0 {
+			synced, moved = time.Now(), nil
+		}
 	}
 }
 
+// enforceRetention makes a pass over all logs; closing the store ends it.
 func (s *Store) enforceRetention() {
-	for _, l := range s.logs() {
-		if _, err := l.EnforceRetention(context.Background()); err != nil {
-			s.logger.Warn("retention failed; it is tried again at the next interval", "log", l.label, "error", err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.stop:
+			cancel()
+		case <-ctx.Done():
 		}
+	}()
+	for _, l := range s.logs() {
+		_, err := l.EnforceRetention(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrPoisoned) {
+			continue
+		}
+		s.logger.Warn("retention failed; it is tried again at the next interval", "log", l.label, "error", err)
 	}
 }
 

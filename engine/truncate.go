@@ -154,6 +154,7 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 	l.mu.sealed = keep
 	l.mu.active = w
 	l.mu.written, l.mu.durable = w.next, w.next
+	l.mu.roll.failed = false
 	l.mu.generation++
 	l.notifyLocked()
 	l.mu.Unlock()
@@ -182,8 +183,7 @@ func (l *Log) cutFiles(removed []segment.Descriptor, offset uint64) error {
 		return err
 	}
 	// An index ahead of its segment would point between records to come.
-	flush := func(f device.File) error { return l.store.do(&device.Op{Kind: device.Flush, File: f}) }
-	if err := l.sealIndex(w, flush); err != nil {
+	if err := l.sealIndex(w); err != nil {
 		return err
 	}
 	if w.base > offset {

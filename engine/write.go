@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,13 +13,13 @@ var errUnlinked = errors.New("the segment file has no name any more: its directo
 // write carries one batch to its segment and acknowledges it, or fails it and
 // everything behind it.
 func (l *Log) write(b *batch) {
-	started := time.Now()
 	if b.roll {
 		if err := l.rollFor(b); err != nil {
 			l.fail(b, err)
 			return
 		}
 	}
+	started := time.Now()
 	file, err := l.writerFile()
 	if err != nil {
 		l.fail(b, l.openFailed(err))
@@ -127,12 +128,34 @@ func (l *Log) perform(op *device.Op) error {
 	return l.store.do(op)
 }
 
-// flushFile makes every completed write of file durable. Only the holder of the
-// commit loop's role calls it.
+// flushFile makes every completed write of a segment durable. A failure poisons.
+//
+// Of one log at most one flush is in flight, and its verdict is known before the
+// next begins: the kernel reports a failed write-back once per descriptor, so of
+// two flushes at a time one gets the error and the other a success that proves
+// nothing.
 func (l *Log) flushFile(file device.File) error {
-	op := &l.flushOp
+	l.mu.Lock()
+	for l.mu.flushing {
+		_ = l.waitLocked(context.Background())
+	}
+	if poison := l.mu.poison; poison != nil {
+		l.mu.Unlock()
+		return poison
+	}
+	l.mu.flushing = true
+	l.mu.Unlock()
+	op := &l.flushOp // the role's
 	op.Kind, op.File = device.Flush, file
-	return l.store.do(op)
+	err := l.store.do(op)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.flushing = false
+	if err != nil {
+		_ = l.poisonLocked(err)
+	}
+	l.notifyLocked()
+	return err
 }
 
 // syncFailed poisons the log for a flush, or a durable write, that failed.

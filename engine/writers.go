@@ -81,15 +81,15 @@ const (
 // makeRoom makes a descriptor free before one more is opened for l. When no log
 // can give one up the bound is exceeded: the kernel's own limit then answers, with
 // an error that can be tried again.
-func (s *Store) makeRoom(l *Log) error {
+func (s *Store) makeRoom(l *Log) {
 	c := s.writers
 	if c.open() < c.max {
-		return nil
+		return
 	}
 	candidates := c.candidates(roomAttempts, l)
 	for _, other := range candidates {
 		if other.giveUpFile() && c.open() < c.max {
-			return nil
+			return
 		}
 	}
 	// Everybody has unsynced bytes: flush the longest unused, in one submission.
@@ -98,7 +98,6 @@ func (s *Store) makeRoom(l *Log) error {
 	for _, other := range candidates {
 		other.giveUpFile()
 	}
-	return nil
 }
 
 // giveUpFile closes the active segment's descriptor if nothing is unsynced or
@@ -161,9 +160,7 @@ func (l *Log) writerFile() (*openFile, error) {
 	if w.file != nil {
 		return w.file, nil
 	}
-	if err := l.store.makeRoom(l); err != nil {
-		return nil, err
-	}
+	l.store.makeRoom(l)
 	f, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.LogName(w.id)), device.ReadWrite, 0)
 	if err != nil {
 		return nil, err
