@@ -54,6 +54,11 @@ type Op struct {
 	// Len is the number of bytes Allocate reserves.
 	Len int64
 
+	// Results, when set, receives the op itself on completion, in place of
+	// Done: one place to wait for whichever of several ops completes first. It
+	// needs room for every op that names it.
+	Results chan<- *Op
+
 	// N is how many bytes were written.
 	N int
 	// Err is nil or an *Error.
@@ -86,6 +91,14 @@ func (op *Op) Prepare() {
 func (op *Op) Complete(n int, err error) {
 	op.N = n
 	op.Err = err
+	if op.Results != nil {
+		select {
+		case op.Results <- op:
+		default:
+			panic("device: no room for the result of an op")
+		}
+		return
+	}
 	select {
 	case op.done <- struct{}{}:
 	default:
@@ -93,8 +106,8 @@ func (op *Op) Complete(n int, err error) {
 	}
 }
 
-// Done delivers one value per submission, after N, Err and Pieces were set.
-// It is valid after Submit.
+// Done delivers one value per submission, after N, Err and Pieces were set,
+// unless Results is set. It is valid after Submit.
 func (op *Op) Done() <-chan struct{} { return op.done }
 
 // Wait blocks until the op completed and returns its error.
