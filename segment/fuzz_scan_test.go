@@ -22,6 +22,7 @@ func FuzzScan(f *testing.F) {
 			sealSegment(b)
 		}
 		size := int64(len(b))
+		mustScanWithinBounds(t, bytes.NewReader(b), len(b))
 		r := &largestRead{r: bytes.NewReader(b)}
 		again := []byte(nil)
 		var records []Record
@@ -44,6 +45,7 @@ func FuzzScan(f *testing.F) {
 		checkDamage(t, res)
 		checkRescan(t, b, res)
 		checkReads(t, b, res, records)
+		checkResync(t, b, res, records)
 	})
 }
 
@@ -103,6 +105,34 @@ func checkReads(t *testing.T, b []byte, res ScanResult, records []Record) {
 		pos, err := FindPosition(bytes.NewReader(b), HeaderSize, res.ValidEnd, res.NextOffset)
 		if err != nil || pos != res.ValidEnd {
 			t.Fatal(pos, err)
+		}
+	}
+}
+
+// checkResync holds that a search finds an intact record where it says so, never
+// before the place it starts at, and that one that knows what belongs there finds
+// none that the other does not.
+func checkResync(t *testing.T, b []byte, res ScanResult, records []Record) {
+	r, size := bytes.NewReader(b), int64(len(b))
+	for _, from := range []int64{HeaderSize, res.ValidEnd, res.ValidEnd + 1} {
+		at, found, err := Resync(r, from, size, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found && from == HeaderSize && len(records) > 0 {
+			t.Fatal("no record is found where there are some")
+		}
+		near, foundNear, err := ResyncNear(r, from, from, size, res.NextOffset)
+		if err != nil || foundNear && (!found || near < at) {
+			t.Fatalf("near: %d, %v, %v; any: %d, %v", near, foundNear, err, at, found)
+		}
+		for _, pos := range []int64{at, near} {
+			if pos == 0 {
+				continue // nothing was found
+			}
+			if _, _, err := DecodeRecord(b[pos:]); err != nil || pos < from {
+				t.Fatalf("position %d from %d: %v", pos, from, err)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ func FuzzDecodeHeader(f *testing.F) {
 	}
 	f.Add(make([]byte, HeaderSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		mustAllocate(t, 0, len(b), func() { _, _ = DecodeHeader(b) })
 		h, err := DecodeHeader(b)
 		if err != nil {
 			asCorruption(t, err)
@@ -35,6 +36,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		if b = append([]byte(nil), b...); sealed {
 			sealRecord(b)
 		}
+		mustAllocate(t, 0, len(b), func() { _, _, _ = DecodeRecord(b) })
 		h, headerErr := DecodeRecordHeader(b)
 		r, n, err := DecodeRecord(b)
 		if err != nil {
@@ -55,6 +57,7 @@ func FuzzDecodeIndex(f *testing.F) {
 	f.Add(EncodeIndex(5, []IndexEntry{{5, 32}, {4, 90}, {9, -1}, {9, 4096}}), uint64(5))
 	f.Add(EncodeIndex(5, nil)[:20], uint64(5))
 	f.Fuzz(func(t *testing.T, b []byte, base uint64) {
+		mustAllocate(t, 2, len(b), func() { _, _ = DecodeIndex(b, base) })
 		entries, err := DecodeIndex(b, base)
 		if _, ok := ReadLastIndexEntry(bytes.NewReader(b), int64(len(b)), base); ok && err != nil {
 			t.Fatalf("the last entry is used, but: %v", err)
