@@ -2,9 +2,7 @@ package engine
 
 import "context"
 
-// exclusive keeps everything else away from the log's files: new appends wait at
-// the gate, and what is staged, flushing, marking or rolling in the background
-// has ended when it returns. leave opens the gate again.
+// exclusive keeps everything else away from the log's files until leave is called.
 //
 // maintenance is taken first, so that one such piece of work waits for another
 // without holding anything an appender takes.
@@ -12,21 +10,35 @@ func (l *Log) exclusive(ctx context.Context, op string) (leave func(), err error
 	if err := l.lockMaintenance(ctx, op); err != nil {
 		return nil, err
 	}
+	readmit, err := l.shutOut(ctx, op)
+	if err != nil {
+		l.unlockMaintenance()
+		return nil, err
+	}
+	return func() {
+		readmit()
+		l.unlockMaintenance()
+	}, nil
+}
+
+// shutOut is exclusive for a caller that holds maintenance: new appends wait at
+// the gate, and what is staged, flushing, marking or rolling in the background
+// has ended when it returns. readmit opens the gate again; other maintenance still
+// waits, so that what none but maintenance changes stays as it is.
+func (l *Log) shutOut(ctx context.Context, op string) (readmit func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed {
-		l.unlockMaintenance()
 		return nil, &ClosedError{Label: l.label}
 	}
 	l.mu.gate = make(chan struct{})
 	for l.mu.committing || l.mu.flushing || l.mu.marking || l.mu.roll.preparing || l.mu.roll.sealing {
 		if err := l.waitLocked(ctx); err != nil {
 			l.openGateLocked()
-			l.unlockMaintenance()
 			return nil, &LogError{Label: l.label, Op: op, Err: err}
 		}
 	}
-	// From here to leave this goroutine has the commit loop's role, and no pass
+	// From here to readmit this goroutine has the commit loop's role, and no pass
 	// of the flush timer or of Sync begins while the gate is closed.
 	l.mu.committing = true
 	return func() {
@@ -35,7 +47,6 @@ func (l *Log) exclusive(ctx context.Context, op string) (leave func(), err error
 		l.mu.committing = false
 		l.replanLocked()
 		l.openGateLocked()
-		l.unlockMaintenance()
 	}, nil
 }
 
