@@ -54,5 +54,6 @@
 // Log.mu is taken; nothing waits for bytes, a slot or a disk while holding it.
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
-// flight to end.
+// flight to end. A seal opens it again before it reads what it sealed, and keeps
+// maintenance until it did.
 package engine
