@@ -92,10 +92,12 @@ func (p *flushPass) round() (again bool) {
 	default:
 		p.coverLocked()
 	}
+	l.mu.Unlock()
+	p.release() // while the flush counts as under way: closing leaves nothing open
+	l.mu.Lock()
 	l.mu.flushing = false
 	l.notifyLocked()
 	l.mu.Unlock()
-	p.release()
 	switch {
 	case err != nil:
 		l.store.counters.syncFailures.Add(1)
