@@ -126,3 +126,34 @@ func TestArenaServesManyGoroutines(t *testing.T) {
 	all.Wait()
 	a.Close()
 }
+
+func TestArenaSlabsServeOneSizeAfterAnother(t *testing.T) {
+	a := device.NewArena()
+	const together, classes = 16 << 20, 9 // each size keeps one slab
+	for size := os.Getpagesize(); size <= device.MaxPooled; size *= 2 {
+		var out [][]byte
+		for at := 0; at < together; at += size {
+			out = append(out, take(t, a, size))
+		}
+		for _, b := range out {
+			a.Give(b)
+		}
+		if taken, mapped := a.Usage(); taken != 0 || mapped > together+classes<<20 {
+			t.Fatalf("after buffers of %d bytes: %d taken, %d mapped", size, taken, mapped)
+		}
+	}
+	a.Close()
+	if _, mapped := a.Usage(); mapped != 0 {
+		t.Fatalf("%d bytes stay mapped", mapped)
+	}
+}
+
+func TestArenaRefusesABufferThatIsNotItsOwn(t *testing.T) {
+	a := device.NewArena()
+	defer func() {
+		if recover() == nil {
+			t.Error("a foreign buffer was taken in")
+		}
+	}()
+	a.Give(make([]byte, os.Getpagesize()))
+}

@@ -74,10 +74,24 @@ func (e *Error) Error() string {
 	if e.Pos >= 0 {
 		where = fmt.Sprintf("%s at position %d", where, e.Pos)
 	}
-	if e.Class == ClassIO || e.Class == ClassNone {
-		return fmt.Sprintf("%s %s: %v", e.Op, where, e.Err)
+	if class := e.classText(); class != "" {
+		return fmt.Sprintf("%s %s: %s (%v)", e.Op, where, class, e.Err)
 	}
-	return fmt.Sprintf("%s %s: %v (%v)", e.Op, where, classErrors[e.Class], e.Err)
+	return fmt.Sprintf("%s %s: %v", e.Op, where, e.Err)
+}
+
+// classText is what the class adds to the cause; empty when that is nothing.
+func (e *Error) classText() string {
+	switch {
+	case e.Class == ClassIO, e.Class == ClassNone:
+		return ""
+	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
+		return "not permitted; give this user the rights, or use another directory"
+	case errors.Is(e.Err, syscall.EMFILE), errors.Is(e.Err, syscall.ENFILE):
+		return "no descriptor left; raise the limit (ulimit -n)"
+	default:
+		return classErrors[e.Class].Error()
+	}
 }
 
 // Unwrap gives the cause.

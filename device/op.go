@@ -110,8 +110,12 @@ func (op *Op) Complete(n int, err error) {
 // unless Results is set. It is valid after Submit.
 func (op *Op) Done() <-chan struct{} { return op.done }
 
-// Wait blocks until the op completed and returns its error.
+// Wait blocks until the op completed and returns its error. An op with Results is
+// waited for there.
 func (op *Op) Wait() error {
+	if op.Results != nil {
+		panic("device: Wait on an op whose completion goes to Results")
+	}
 	<-op.done
 	return op.Err
 }

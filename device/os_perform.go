@@ -15,6 +15,10 @@ func (f *osFile) Perform(op *Op) (int, error) {
 	if err != nil {
 		return 0, f.fail(op.Kind.String(), -1, err)
 	}
+	if op.Pos < 0 && op.Kind <= WriteDsync || op.Kind == Allocate && (op.Pos < 0 || op.Len < 0) {
+		// pwritev2 takes position -1 for the descriptor's own.
+		return 0, f.fail(op.Kind.String(), op.Pos, unix.EINVAL)
+	}
 	switch op.Kind {
 	case Write, WriteDsync:
 		n, err := writeAll(fd, op)
