@@ -19,7 +19,8 @@ type driver interface {
 	ready() uint32
 	// reap hands over every completion that is there and returns how many.
 	reap(handle func(userData uint64, res int32)) int
-	// overflow is not zero when the completion queue ever overflowed.
+	// overflow is not zero when the completion queue had no room for a
+	// completion.
 	overflow() uint32
 	// register calls io_uring_register.
 	register(opcode uint32, arg unsafe.Pointer, n uint32) syscall.Errno

@@ -20,11 +20,12 @@ type loop struct {
 	line, lineEnd *device.Op
 	// pushed counts entries queued. The kernel takes them in order.
 	pushed uint32
-	// polling: the poll of the eventfd is submitted or about to be, as entry
-	// number pollAt.
-	polling      bool
-	pollAt       uint32
-	pollFailures int
+	// polling: the poll of the eventfd is submitted or about to be. pollPending:
+	// it is about to be, as entry number pollAt. The flag falls as soon as the
+	// kernel has taken the entry, because the numbers run round in 32 bits.
+	polling, pollPending bool
+	pollAt               uint32
+	pollFailures         int
 	// refusals counts submissions in a row that the kernel had no room for.
 	refusals int
 	lost     *LostError
@@ -134,6 +135,9 @@ func (l *loop) enter(submit, wait uint32) {
 		c.submitEnters.Add(1)
 		c.taken.Add(uint64(consumed))
 	}
+	if taken := l.pushed - l.driver.pending(); int32(l.pollAt-taken) <= 0 {
+		l.pollPending = false
+	}
 	switch {
 	case errno == syscall.EINTR:
 		// A signal, usually the Go scheduler's own. The next turn reads from the
@@ -189,6 +193,11 @@ func (l *loop) refused(errno syscall.Errno) {
 func (l *loop) reap() int {
 	before := l.slots.inFlight()
 	n := l.driver.reap(l.reaped)
+	if l.driver.overflow() != 0 {
+		// The queue has room for every completion there can be, so this process
+		// and the kernel disagree, and somebody's result is gone.
+		l.lose("completion queue", errors.New("the kernel dropped a completion"))
+	}
 	if before > 1 && l.slots.inFlight() < before {
 		runtime.Gosched()
 	}
@@ -203,7 +212,7 @@ func (l *loop) poll() {
 	e := pollEntry(l.ring.bell.eventfd)
 	e.userData = uint64(pollIndex)
 	l.push(&e)
-	l.polling, l.pollAt = true, l.pushed
+	l.polling, l.pollPending, l.pollAt = true, true, l.pushed
 }
 
 func (l *loop) push(e *sqe) {
@@ -213,9 +222,8 @@ func (l *loop) push(e *sqe) {
 
 // underWay counts the operations that the kernel has taken and not completed.
 func (l *loop) underWay() int {
-	pending := l.driver.pending()
-	ops := l.slots.inFlight() - int(pending)
-	if taken := l.pushed - pending; l.polling && int32(l.pollAt-taken) > 0 {
+	ops := l.slots.inFlight() - int(l.driver.pending())
+	if l.pollPending {
 		ops++ // one of those pending is the poll
 	}
 	return ops
@@ -243,7 +251,6 @@ func (l *loop) lose(call string, cause error) {
 
 // finish ends the loop after Close: nothing is in flight and nothing in line.
 func (l *loop) finish() {
-	l.ring.counters.overflow.Store(l.driver.overflow())
 	l.ring.ended.Store(&ending{closeErr: errors.Join(l.driver.close(), l.ring.bell.close())})
 	l.ring.refuse(l.ring.arrivals.Swap(nil))
 	close(l.ring.finished)

@@ -42,7 +42,6 @@ type counters struct {
 	short, again, canceled      atomic.Uint64
 	queued                      atomic.Int64
 	inFlight                    atomic.Int64
-	overflow                    atomic.Uint32
 }
 
 func start(d driver, o Options, info Info) (*Ring, syscall.Errno) {
