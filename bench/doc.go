@@ -13,11 +13,17 @@
 //
 //   - Closed loop: a publisher has one append outstanding; concurrency is the
 //     number of publishers.
+//
 //   - Warm-up ends for every publisher before the measurement starts for any.
+//
 //   - Elapsed time ends with the last acknowledgement, before any final flush.
+//
 //   - Percentiles are nearest rank: the smallest recorded value that at least
 //     that share of all values does not exceed.
 //
-// There are no locks: publishers share one atomic counter of records left, and
-// each has a histogram of its own until the end.
+//   - What a load asks for is bounded: payloads are made beforehand, and
+//     histograms are shared beyond a number of publishers.
+//
+// Publishers share one atomic counter of records left. The one lock is that of a
+// histogram, which up to 64 publishers have to themselves.
 package bench

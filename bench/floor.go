@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +34,8 @@ type Floor struct {
 
 // FloorOptions say how to measure.
 type FloorOptions struct {
-	// Dir must be on the device in question; a file is made there and removed.
+	// Dir must be on the device in question and nobody else's meanwhile: a file
+	// is made there and removed, and so is one that a killed run left.
 	Dir string
 	// Bytes per write; 0 is 4096. O_DIRECT asks for multiples of 4096.
 	Bytes int
@@ -41,16 +45,22 @@ type FloorOptions struct {
 	Queue device.Queue
 }
 
-// MeasureFloor measures.
-func MeasureFloor(o FloorOptions) (Floor, error) {
+// floorPrefix is what the names of the files begin with.
+const floorPrefix = ".felix-floor-"
+
+// MeasureFloor measures, until the context ends.
+func MeasureFloor(ctx context.Context, o FloorOptions) (Floor, error) {
 	if o.Bytes == 0 {
 		o.Bytes = 4096
 	}
 	if o.Samples == 0 {
 		o.Samples = 32
 	}
+	if err := removeFloors(o.Dir); err != nil {
+		return Floor{}, err
+	}
 	disk := device.OS()
-	path := filepath.Join(o.Dir, fmt.Sprintf(".felix-floor-%d", time.Now().UnixNano()))
+	path := filepath.Join(o.Dir, fmt.Sprintf("%s%d", floorPrefix, time.Now().UnixNano()))
 	file, err := disk.OpenFile(path, device.CreateNew, 0o600)
 	if err != nil {
 		return Floor{}, err
@@ -66,7 +76,7 @@ func MeasureFloor(o FloorOptions) (Floor, error) {
 	defer arena.Give(buf)
 	buf = AppendPayload(buf[:0], 0, max(o.Bytes, PayloadBytesMin))[:o.Bytes]
 
-	m := meter{file: file, buf: buf, samples: o.Samples}
+	m := meter{ctx: ctx, file: file, buf: buf, samples: o.Samples}
 	floor := Floor{Bytes: o.Bytes, Samples: o.Samples, Method: "dsync"}
 	perform := func(op *device.Op) error { _, err := file.Perform(op); return err }
 	floor.Inline, err = m.growing(perform)
@@ -83,10 +93,22 @@ func MeasureFloor(o FloorOptions) (Floor, error) {
 		}
 	}
 	floor.DirectOverwrite = m.directOverwrite(path)
-	return floor, nil
+	return floor, ctx.Err()
+}
+
+// removeFloors removes the files of runs that were killed.
+func removeFloors(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), floorPrefix) && e.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 type meter struct {
+	ctx     context.Context
 	file    device.File
 	buf     []byte
 	samples int
@@ -99,6 +121,9 @@ func (m *meter) growing(do func(*device.Op) error) (time.Duration, error) {
 	took := make([]time.Duration, 0, m.samples)
 	var write, flush device.Op
 	for range m.samples {
+		if err := m.ctx.Err(); err != nil {
+			return 0, err
+		}
 		write.Kind, write.File, write.Buf, write.Pos = device.WriteDsync, m.file, m.buf, m.pos
 		if m.flush {
 			write.Kind = device.Write
@@ -129,6 +154,9 @@ func (m *meter) directOverwrite(path string) time.Duration {
 	defer unix.Close(fd)
 	took := make([]time.Duration, 0, m.samples)
 	for range m.samples {
+		if m.ctx.Err() != nil {
+			return 0
+		}
 		start := time.Now()
 		n, err := unix.Pwritev2(fd, [][]byte{m.buf}, 0, unix.RWF_DSYNC)
 		if err != nil || n != len(m.buf) {

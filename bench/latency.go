@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -19,40 +20,53 @@ type Latency struct {
 // latencyMax is the longest time a recorder tells apart; longer ones count as it.
 const latencyMax = 10 * time.Minute
 
-// recorder collects latencies of one publisher.
+// recordersMax bounds the recorders of a run, each of which takes about 160 KiB:
+// a hundred thousand publishers with one each would take 16 GiB.
+const recordersMax = 64
+
+// recorder collects the latencies of one publisher, or of several when there are
+// more than recordersMax.
 type recorder struct {
-	histogram *hdrhistogram.Histogram
-	max       int64 // exact, where the histogram rounds up
+	mu struct {
+		sync.Mutex
+		histogram *hdrhistogram.Histogram
+		max       int64 // exact, where the histogram rounds up
+	}
 }
 
 func newRecorder() *recorder {
-	return &recorder{histogram: hdrhistogram.New(1, latencyMax.Microseconds(), 3)}
+	r := new(recorder)
+	r.mu.histogram = hdrhistogram.New(1, latencyMax.Microseconds(), 3)
+	return r
 }
 
 func (r *recorder) record(took time.Duration) {
 	micros := min(took, latencyMax).Microseconds()
-	r.max = max(r.max, micros)
-	if err := r.histogram.RecordValue(micros); err != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.max = max(r.mu.max, micros)
+	if err := r.mu.histogram.RecordValue(micros); err != nil {
 		panic("bench: a clamped latency is out of range: " + err.Error())
 	}
 }
 
+// merge, latency and rank are for when all publishers have ended.
 func (r *recorder) merge(other *recorder) {
-	r.max = max(r.max, other.max)
-	r.histogram.Merge(other.histogram)
+	r.mu.max = max(r.mu.max, other.mu.max)
+	r.mu.histogram.Merge(other.mu.histogram)
 }
 
 func (r *recorder) latency() Latency {
-	return Latency{P50: r.rank(0.5), P90: r.rank(0.9), P99: r.rank(0.99), P999: r.rank(0.999), Max: r.max}
+	return Latency{P50: r.rank(0.5), P90: r.rank(0.9), P99: r.rank(0.99), P999: r.rank(0.999), Max: r.mu.max}
 }
 
 // rank is the value of nearest rank. The histogram rounds a percentile to the
 // closest rank, so it is asked for exactly the share that this rank is.
 func (r *recorder) rank(share float64) int64 {
-	total := r.histogram.TotalCount()
+	total := r.mu.histogram.TotalCount()
 	if total == 0 {
 		return 0
 	}
 	rank := math.Ceil(share * float64(total))
-	return min(r.histogram.ValueAtPercentile(100*rank/float64(total)), r.max)
+	return min(r.mu.histogram.ValueAtPercentile(100*rank/float64(total)), r.mu.max)
 }

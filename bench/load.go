@@ -7,6 +7,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"felix.local/felix/segment"
+)
+
+// The most that a load may ask for. Payloads are made beforehand, so what is
+// asked for is memory.
+const (
+	PayloadBytesMax = segment.MaxPayloadBytes
+	BatchMax        = 1_000_000
+	// PreparedBytesMax bounds the payloads of one batch, and those of all
+	// publishers together.
+	PreparedBytesMax = 1 << 30
+	ConcurrencyMax   = 100_000
+	RecordsMax       = 1_000_000_000_000
 )
 
 // Load says what to append.
@@ -23,17 +37,31 @@ type Load struct {
 // Validate names everything that is wrong with a load.
 func (l Load) Validate() error {
 	var problems []error
-	complain := func(name string, value, low int64) {
-		if value < low {
-			problems = append(problems, fmt.Errorf("%s must be at least %d, is %d", name, low, value))
+	check := func(name string, value, low, high int64) {
+		if value < low || value > high {
+			problems = append(problems, fmt.Errorf("%s must be between %d and %d, is %d", name, low, high, value))
 		}
 	}
-	complain("records", l.Records, 1)
-	complain("warm-up records", l.WarmupRecords, 0)
-	complain("payload bytes", int64(l.PayloadBytes), int64(PayloadBytesMin))
-	complain("batch", int64(l.Batch), 1)
-	complain("concurrency", int64(l.Concurrency), 1)
+	check("records", l.Records, 1, RecordsMax)
+	check("warm-up records", l.WarmupRecords, 0, RecordsMax)
+	check("payload bytes", int64(l.PayloadBytes), int64(PayloadBytesMin), PayloadBytesMax)
+	check("batch", int64(l.Batch), 1, BatchMax)
+	check("concurrency", int64(l.Concurrency), 1, ConcurrencyMax)
+	if len(problems) == 0 && !Preparable(l.PayloadBytes, l.Batch, l.Concurrency) {
+		problems = append(problems, fmt.Errorf("payload bytes × batch × concurrency must be at most %d, is %d × %d × %d",
+			PreparedBytesMax, l.PayloadBytes, l.Batch, l.Concurrency))
+	}
 	return errors.Join(problems...)
+}
+
+// Preparable says that the product of positive factors is at most
+// PreparedBytesMax, without computing one that wraps.
+func Preparable(factors ...int) bool {
+	left := PreparedBytesMax
+	for _, f := range factors {
+		left /= f
+	}
+	return left > 0
 }
 
 // Target makes the publisher number worker. A publisher appends the payloads as
@@ -78,8 +106,12 @@ func (l Load) Run(ctx context.Context, target Target, progress func(records int6
 	if _, err := phase(ctx, publishers, l.WarmupRecords); err != nil {
 		return Result{}, err
 	}
-	for _, p := range publishers {
-		p.latencies, p.appends = newRecorder(), 0
+	recorders := make([]*recorder, min(l.Concurrency, recordersMax))
+	for i := range recorders {
+		recorders[i] = newRecorder()
+	}
+	for i, p := range publishers {
+		p.latencies, p.appends = recorders[i%len(recorders)], 0
 	}
 	elapsed, err := phase(ctx, publishers, l.Records)
 	if err != nil {
@@ -87,8 +119,10 @@ func (l Load) Run(ctx context.Context, target Target, progress func(records int6
 	}
 	total := newRecorder()
 	result := Result{Load: l, Elapsed: elapsed}
+	for _, r := range recorders {
+		total.merge(r)
+	}
 	for _, p := range publishers {
-		total.merge(p.latencies)
 		result.Appends += p.appends
 	}
 	result.Latency = total.latency()
@@ -96,9 +130,10 @@ func (l Load) Run(ctx context.Context, target Target, progress func(records int6
 }
 
 type publisher struct {
-	publish   Publisher
-	payloads  [][]byte
-	progress  func(int64)
+	publish  Publisher
+	payloads [][]byte
+	progress func(int64)
+	// latencies is nil during warm-up.
 	latencies *recorder
 	appends   int64
 }
@@ -106,7 +141,7 @@ type publisher struct {
 // publisher prepares payloads beforehand, so that making them costs the
 // measurement nothing.
 func (l Load) publisher(worker int, publish Publisher, progress func(int64)) *publisher {
-	p := &publisher{publish: publish, progress: progress, latencies: newRecorder()}
+	p := &publisher{publish: publish, progress: progress}
 	for i := range l.Batch {
 		offset := uint64(worker)*uint64(l.Batch) + uint64(i)
 		p.payloads = append(p.payloads, AppendPayload(make([]byte, 0, l.PayloadBytes), offset, l.PayloadBytes))
@@ -145,7 +180,9 @@ func (p *publisher) loop(ctx context.Context, left *atomic.Int64) error {
 		if err := p.publish(ctx, p.payloads[:n]); err != nil {
 			return err
 		}
-		p.latencies.record(time.Since(start))
+		if p.latencies != nil {
+			p.latencies.record(time.Since(start))
+		}
 		p.appends++
 		p.progress(n)
 	}

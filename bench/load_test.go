@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +66,7 @@ func TestWarmupEndsBeforeAnyMeasuredAppend(t *testing.T) {
 func TestAFailedAppendEndsTheRunWithItsError(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	broken := errors.New("broken")
-	load := Load{Records: 1 << 40, PayloadBytes: 34, Batch: 1, Concurrency: 8}
+	load := Load{Records: RecordsMax, PayloadBytes: 34, Batch: 1, Concurrency: 8}
 	_, err := load.Run(t.Context(), func(worker int) Publisher {
 		return func(context.Context, [][]byte) error {
 			if worker == 5 {
@@ -86,6 +89,48 @@ func TestAnInvalidLoadNamesAllItsProblems(t *testing.T) {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is not named in %v", name, err)
 		}
+	}
+}
+
+func TestALoadAsksForNoMoreThanThereIs(t *testing.T) {
+	fits := Load{Records: 1, PayloadBytes: 1 << 10, Batch: 1 << 10, Concurrency: 1 << 10}
+	if err := fits.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Load){
+		"records":         func(l *Load) { l.Records = RecordsMax + 1 },
+		"warm-up records": func(l *Load) { l.WarmupRecords = RecordsMax + 1 },
+		"payload bytes":   func(l *Load) { l.PayloadBytes = PayloadBytesMax + 1 },
+		"batch":           func(l *Load) { l.Batch = BatchMax + 1 },
+		"concurrency":     func(l *Load) { l.Concurrency = ConcurrencyMax + 1 },
+		"payload bytes × batch × concurrency must": func(l *Load) { l.Concurrency++ },
+		// The product of these wraps to a small number.
+		"payload bytes × batch × concurrency": func(l *Load) {
+			l.PayloadBytes, l.Batch, l.Concurrency = PayloadBytesMax, BatchMax, ConcurrencyMax
+		},
+	} {
+		load := fits
+		change(&load)
+		if err := load.Validate(); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%+v: got %v, want it to name %q", load, err, name)
+		}
+	}
+}
+
+// With a histogram each, these took gigabytes.
+func TestManyPublishersShareHistograms(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	load := Load{Records: 20_000, WarmupRecords: 1, PayloadBytes: 34, Batch: 1, Concurrency: 20_000}
+	result, err := load.Run(t.Context(), func(int) Publisher {
+		return func(context.Context, [][]byte) error { return nil }
+	}, nil)
+	runtime.ReadMemStats(&after)
+	if err != nil || result.Appends != load.Records {
+		t.Fatalf("%d appends: %v", result.Appends, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 200<<20 {
+		t.Errorf("%d publishers took %d MiB", load.Concurrency, took>>20)
 	}
 }
 
@@ -117,12 +162,34 @@ func TestAnEmptyRecorderHasZeroPercentiles(t *testing.T) {
 
 func TestFloorLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	floor, err := MeasureFloor(FloorOptions{Dir: dir, Samples: 3})
+	floor, err := MeasureFloor(t.Context(), FloorOptions{Dir: dir, Samples: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if floor.Inline <= 0 || floor.Bytes != 4096 {
 		t.Errorf("got %+v", floor)
+	}
+	assertEmpty(t, dir)
+}
+
+func TestFloorRemovesWhatAKilledRunLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, floorPrefix+"1"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := MeasureFloor(t.Context(), FloorOptions{Dir: dir, Samples: 1}); err != nil {
+		t.Fatal(err)
+	}
+	assertEmpty(t, dir)
+}
+
+func TestFloorEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	_, err := MeasureFloor(ctx, FloorOptions{Dir: dir, Samples: 1 << 30})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 	assertEmpty(t, dir)
 }

@@ -58,7 +58,7 @@ func (d *doctor) cost(scratch string, ring *uring.Ring) *costReport {
 	pool := fallback.Open(fallback.Options{Workers: d.config.PoolWorkers})
 	defer pool.Close()
 	options := bench.FloorOptions{Dir: scratch, Samples: d.samples, Queue: pool}
-	floor, err := bench.MeasureFloor(options)
+	floor, err := bench.MeasureFloor(d.app.ctx, options)
 	if err != nil {
 		d.problem("a durable write failed: %v", err)
 		return nil
@@ -71,7 +71,7 @@ func (d *doctor) cost(scratch string, ring *uring.Ring) *costReport {
 		return report
 	}
 	options.Queue = ring
-	if floor, err = bench.MeasureFloor(options); err != nil {
+	if floor, err = bench.MeasureFloor(d.app.ctx, options); err != nil {
 		d.warn("a durable write through the ring failed: %v", err)
 		return report
 	}

@@ -185,7 +185,7 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 		exporter.Attach(store)
 		defer exporter.Detach()
 	}
-	before, err := bench.MeasureFloor(bench.FloorOptions{Dir: dir})
+	before, err := bench.MeasureFloor(a.ctx, bench.FloorOptions{Dir: dir})
 	if err != nil {
 		return row, err
 	}
@@ -195,7 +195,7 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 	if err != nil {
 		return row, err
 	}
-	after, err := bench.MeasureFloor(bench.FloorOptions{Dir: dir})
+	after, err := bench.MeasureFloor(a.ctx, bench.FloorOptions{Dir: dir})
 	if err != nil {
 		return row, err
 	}
