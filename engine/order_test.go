@@ -171,17 +171,15 @@ func TestTruncateRemovesNewestFirstAndShortensLast(t *testing.T) {
 	if err := r.log.Truncate(r.ctx, cut); err != nil {
 		t.Fatal(err)
 	}
-	done := r.now()
 	remove := func(id uint64) event { return event{kinds: faultdisk.Remove, name: segment.LogName(id)} }
 	survivor := segments[2].ID
-	found := r.inOrder(before,
+	// The mark first: until the cut is flushed a power loss may leave zeros where
+	// the mark vouched for records.
+	r.inOrder(before, markSync(),
 		remove(segments[4].ID), r.flushDir(), remove(segments[3].ID), r.flushDir(),
-		event{kinds: faultdisk.Truncate, name: segment.LogName(survivor)}, flushOf(survivor), markSync())
+		event{kinds: faultdisk.Truncate, name: segment.LogName(survivor)}, flushOf(survivor))
 	if n := len(r.only(before, event{kinds: faultdisk.Remove, name: segment.LogName(survivor)})); n != 0 {
 		t.Error("the survivor was removed")
-	}
-	if mark := found[len(found)-1]; mark.End > done {
-		t.Error("the mark was not durable when the truncation returned")
 	}
 	if got := r.log.TailOffset(); got != cut {
 		t.Errorf("tail %d, want %d", got, cut)

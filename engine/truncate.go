@@ -20,14 +20,17 @@ import (
 //  2. the survivor (the newest segment that begins below offset, else the
 //     oldest) is read up to the cut, and readers and the log's own picture are
 //     switched to it as it will be; nothing was changed on disk so far;
-//  3. segments past the survivor are removed newest first, one directory flush
+//  3. durable.mark moves back to the cut, durably. Until the cut itself is
+//     flushed, a power loss may leave the rest of its page as zeros, or the file
+//     at a length in between; with a mark that vouches for those bytes recovery
+//     would have to call that rot;
+//  4. segments past the survivor are removed newest first, one directory flush
 //     each, and a removal is durable before anything is shortened, or a later
 //     segment could come back next to a shortened predecessor;
-//  4. the survivor is cut at the record boundary and flushed;
-//  5. if the log must begin lower than the survivor does, a new segment takes
-//     its place: created first, and the survivor, which is empty, removed;
-//  6. durable.mark moves back, durably, before any new append: a mark left ahead
-//     of the log would forbid repairing a torn tail.
+//  5. the survivor is cut at the record boundary and flushed;
+//  6. if the log must begin lower than the survivor does, a new segment takes
+//     its place: created first, and the survivor, which is empty, removed. The
+//     mark follows.
 //
 // A failure from 3 on poisons.
 func (l *Log) Truncate(ctx context.Context, offset uint64) error {
@@ -170,6 +173,9 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 // cutFiles makes the files what the log says already: removed are the segments
 // to go, the active one is longer than it should be.
 func (l *Log) cutFiles(removed []segment.Descriptor, offset uint64) error {
+	if err := l.saveMark(true); err != nil {
+		return err
+	}
 	for _, d := range slices.Backward(removed) {
 		if err := l.removeSegment(d.ID); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"felix.local/felix/device"
 	"felix.local/felix/segment"
@@ -28,6 +29,9 @@ func Apply(disk Disk, plan *Plan) (*Recovered, error) {
 	active := plan.Active
 	if err := MakeDirs(disk, plan.Dir, a.p.DirMode); err != nil {
 		return a.failed(err)
+	}
+	if err := a.lowerMark(); err != nil {
+		return nil, fmt.Errorf("recovering shard %s, moving %s back: %w", plan.Label, MarkName, err)
 	}
 	for _, step := range plan.Steps {
 		var err error
@@ -68,6 +72,21 @@ type applier struct {
 }
 
 func (a *applier) failed(err error) (*Recovered, error) { return &Recovered{Report: a.report}, err }
+
+// lowerMark moves the mark back before bytes that it vouches for are cut. Until
+// the cut is flushed, a power cut may leave zeros in its place, and with the mark
+// as it was the next open would have to call them rot.
+func (a *applier) lowerMark() (err error) {
+	if !slices.ContainsFunc(a.plan.Steps, func(s Step) bool { return s.Action == CutTail && s.BelowMark }) {
+		return nil
+	}
+	f, err := a.disk.FS.OpenFile(a.path(MarkName), device.ReadWrite, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return a.disk.writeDurably(f, a.plan.Mark.AppendTo(nil), 0)
+}
 
 func (a *applier) path(name string) string { return filepath.Join(a.dir, name) }
 

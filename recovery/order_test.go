@@ -70,6 +70,13 @@ func TestOrderOfRecovery(t *testing.T) {
 				fmt.Sprintf("truncate %s %d\nflush %s\n", log(0), at(2), log(0)) + directory + mark,
 		},
 		{
+			"the mark moves back before bytes that it vouches for are cut",
+			func(s *shard) { s.put(0, segmentBytes(0, 3)[:at(2)+9]); s.mark(0, at(3)) },
+			settle(0, at(2)+9) + parent + mark +
+				"create " + torn + "\nwrite " + torn + " 0+9\ntruncate " + torn + " 9\nflush " + torn + "\n" + directory +
+				fmt.Sprintf("truncate %s %d\nflush %s\n", log(0), at(2), log(0)) + directory + mark,
+		},
+		{
 			"what follows a retired segment goes, durably, before that one is cut",
 			func(s *shard) { s.put(0, segmentBytes(0, 3)[:at(2)+9]); s.put(1, segmentBytes(3, 1)); s.mark(0, 32) },
 			settle(1, 0) + settle(0, 32) + parent +
