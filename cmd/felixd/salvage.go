@@ -139,11 +139,13 @@ func (s *salvage) firstRecord() (pos int64, offset uint64, found bool, err error
 // stretch prints the run of intact records at pos and returns where the next
 // run begins, the end of the file when there is none.
 func (s *salvage) stretch(pos int64) (int64, error) {
-	options := segment.ScanOptions{DamageOnly: true, Each: func(_ int64, r segment.Record) error { return s.emitRecord(r) }}
-	if pos != segment.HeaderSize {
-		options.From = &segment.IndexEntry{Offset: s.next, Position: pos}
-	}
-	result, err := segment.Scan(s.r, s.size, options)
+	result, err := segment.Scan(s.r, s.size, segment.ScanOptions{
+		// Where the first record has an offset of its own, that counts and not the
+		// header's: going by the header would find the same damage for ever.
+		From:       &segment.IndexEntry{Offset: s.next, Position: pos},
+		DamageOnly: true,
+		Each:       func(_ int64, r segment.Record) error { return s.emitRecord(r) },
+	})
 	if err != nil {
 		return 0, err
 	}

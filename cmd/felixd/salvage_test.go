@@ -131,6 +131,11 @@ func TestASalvageFindsItsWayBack(t *testing.T) {
 			want:  []uint64{0, 1, 2, 9, 10, 11}, gaps: 1,
 		},
 		{
+			name:  "the first records are missing, which the header does not know",
+			files: []*salvageFile{newSalvageFile(0).rows(2, 3)},
+			want:  []uint64{2, 3}, gaps: 1,
+		},
+		{
 			name:  "records stand there twice",
 			files: []*salvageFile{newSalvageFile(0).rows(0, 3).rows(2, 5)},
 			want:  []uint64{0, 1, 2, 3, 4, 5}, gaps: 1,
