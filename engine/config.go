@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,37 +192,35 @@ func (c Config) Validate() error {
 }
 
 func (c Config) problems() []string {
-	var v validation
+	v := validation{bounds: bounds()}
 	if c.FsyncMode > FsyncOnCommit {
 		v.add("FsyncMode", c.FsyncMode, "is not one of none, periodic, on_commit")
 	}
-	if c.FsyncMode == FsyncPeriodic && c.FsyncInterval <= 0 {
+	if c.FsyncMode == FsyncPeriodic && c.FsyncInterval == 0 {
 		v.add("FsyncInterval", c.FsyncInterval, "must be above 0 under periodic")
 	}
-	v.between("SegmentBytes", c.SegmentBytes, SegmentBytesMin, SegmentBytesMax)
-	v.between("IndexSpacingBytes", c.IndexSpacingBytes, 1, SegmentBytesMax)
-	v.atLeast("MaxRecordsPerRead", int64(c.MaxRecordsPerRead), 1)
-	v.between("RolloverThresholdPercent", int64(c.RolloverThresholdPercent), 1, 100)
-	v.between("MaxOvershootPercent", int64(c.MaxOvershootPercent), 0, 1000)
-	v.between("SideCopiesKept", int64(c.SideCopiesKept), 1, 1000)
-	v.notNegative("MarkSyncInterval", c.MarkSyncInterval)
+	v.duration("FsyncInterval", c.FsyncInterval)
+	v.number("SegmentBytes", c.SegmentBytes)
+	v.number("IndexSpacingBytes", c.IndexSpacingBytes)
+	v.number("MaxRecordsPerRead", int64(c.MaxRecordsPerRead))
+	v.number("RolloverThresholdPercent", int64(c.RolloverThresholdPercent))
+	v.number("MaxOvershootPercent", int64(c.MaxOvershootPercent))
+	v.number("SideCopiesKept", int64(c.SideCopiesKept))
+	v.duration("MarkSyncInterval", c.MarkSyncInterval)
 
-	v.atLeast("RetentionBytes", c.RetentionBytes, 0)
-	v.notNegative("RetentionAge", c.RetentionAge)
-	if (c.RetentionBytes > 0 || c.RetentionAge > 0) && c.RetentionInterval <= 0 {
+	v.number("RetentionBytes", c.RetentionBytes)
+	v.duration("RetentionAge", c.RetentionAge)
+	if (c.RetentionBytes > 0 || c.RetentionAge > 0) && c.RetentionInterval == 0 {
 		v.add("RetentionInterval", c.RetentionInterval, "must be above 0 while a retention bound is set")
-	} else {
-		v.notNegative("RetentionInterval", c.RetentionInterval)
 	}
-	v.atLeast("MinFreeBytes", c.MinFreeBytes, 0)
-	v.atLeast("MinFreeInodes", c.MinFreeInodes, 0)
+	v.duration("RetentionInterval", c.RetentionInterval)
+	v.number("MinFreeBytes", c.MinFreeBytes)
+	v.number("MinFreeInodes", c.MinFreeInodes)
 
-	v.atLeast("OpenSealedMax", int64(c.OpenSealedMax), 1)
-	if c.OpenFilesMax != 0 {
-		v.atLeast("OpenFilesMax", int64(c.OpenFilesMax), OpenFilesMin)
-	}
-	v.atLeast("StagedBytesPerLogMax", c.StagedBytesPerLogMax, 1)
-	v.atLeast("StagedBytesMax", c.StagedBytesMax, 1)
+	v.number("OpenSealedMax", int64(c.OpenSealedMax))
+	v.number("OpenFilesMax", int64(c.OpenFilesMax))
+	v.number("StagedBytesPerLogMax", c.StagedBytesPerLogMax)
+	v.number("StagedBytesMax", c.StagedBytesMax)
 	if c.StagedBytesPerLogMax > c.StagedBytesMax {
 		v.add("StagedBytesPerLogMax", c.StagedBytesPerLogMax,
 			fmt.Sprintf("must not exceed StagedBytesMax, which is %d", c.StagedBytesMax))
@@ -230,16 +229,19 @@ func (c Config) problems() []string {
 	if c.IOURing > IOURingRequire {
 		v.add("IOURing", c.IOURing, "is not one of auto, off, require")
 	}
-	v.between("RingEntries", int64(c.RingEntries), RingEntriesMin, RingEntriesMax)
-	v.between("RingWorkersMax", int64(c.RingWorkersMax), 1, WorkersMax)
-	v.between("PoolWorkers", int64(c.PoolWorkers), 1, WorkersMax)
+	v.number("RingEntries", int64(c.RingEntries))
+	v.number("RingWorkersMax", int64(c.RingWorkersMax))
+	v.number("PoolWorkers", int64(c.PoolWorkers))
 	v.mode("FileMode", c.FileMode, 0o600)
 	v.mode("DirMode", c.DirMode, 0o700)
 	return v.problems
 }
 
 // validation collects problems; each names the field and the variable that sets it.
-type validation struct{ problems []string }
+type validation struct {
+	bounds   map[string]bound
+	problems []string
+}
 
 func (v *validation) add(field string, value any, reason string) {
 	name := field
@@ -249,21 +251,17 @@ func (v *validation) add(field string, value any, reason string) {
 	v.problems = append(v.problems, fmt.Sprintf("%s: %v %s", name, value, reason))
 }
 
-func (v *validation) atLeast(field string, value, low int64) {
-	if value < low {
-		v.add(field, value, fmt.Sprintf("must be at least %d", low))
-	}
+func (v *validation) number(field string, value int64) {
+	v.within(field, value, func(n int64) string { return strconv.FormatInt(n, 10) })
 }
 
-func (v *validation) between(field string, value, low, high int64) {
-	if value < low || value > high {
-		v.add(field, value, fmt.Sprintf("must be between %d and %d", low, high))
-	}
+func (v *validation) duration(field string, value time.Duration) {
+	v.within(field, int64(value), func(n int64) string { return time.Duration(n).String() })
 }
 
-func (v *validation) notNegative(field string, value time.Duration) {
-	if value < 0 {
-		v.add(field, value, "must not be negative")
+func (v *validation) within(field string, value int64, show func(int64) string) {
+	if b := v.bounds[field]; !b.holds(value) {
+		v.add(field, show(value), "must be "+b.text(show))
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,83 @@ func TestAllInvalidValuesAreNamedAtOnce(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Error("the error takes more than one line")
+	}
+}
+
+// A message once named the range of the number's type: whoever followed it was
+// refused again.
+func TestAMessageNamesTheRangeThatApplies(t *testing.T) {
+	const whole = "9223372036854775807"
+	ranges := map[string][2]string{
+		"FELIX_DURABLE_FSYNC_INTERVAL_MS":          {"1", "9223372036854"},
+		"FELIX_DURABLE_SEGMENT_BYTES":              {"60", "17592186044416"},
+		"FELIX_DURABLE_INDEX_SPACING_BYTES":        {"1", "17592186044416"},
+		"FELIX_DURABLE_MAX_RECORDS_PER_READ":       {"1", whole},
+		"FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT": {"1", "100"},
+		"FELIX_DURABLE_MAX_OVERSHOOT_PERCENT":      {"0", "1000"},
+		"FELIX_DURABLE_SIDE_COPIES_KEPT":           {"1", "1000"},
+		"FELIX_DURABLE_MARK_SYNC_INTERVAL_MS":      {"0", "9223372036854"},
+		"FELIX_DURABLE_RETENTION_BYTES":            {"1", whole},
+		"FELIX_DURABLE_RETENTION_SECONDS":          {"1", "9223372036"},
+		"FELIX_DURABLE_RETENTION_INTERVAL_SECONDS": {"0", "9223372036"},
+		"FELIX_DURABLE_MIN_FREE_BYTES":             {"0", whole},
+		"FELIX_DURABLE_MIN_FREE_INODES":            {"0", whole},
+		"FELIX_DURABLE_OPEN_SEALED_MAX":            {"1", whole},
+		"FELIX_DURABLE_OPEN_FILES_MAX":             {"16", whole},
+		"FELIX_DURABLE_STAGED_BYTES_MAX":           {"1", whole},
+		"FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX":   {"1", whole},
+		"FELIX_STORAGE_RING_ENTRIES":               {"2", "4096"},
+		"FELIX_STORAGE_RING_WORKERS_MAX":           {"1", "1024"},
+		"FELIX_STORAGE_POOL_WORKERS":               {"1", "1024"},
+	}
+	fields := bounds()
+	for _, v := range Variables() {
+		if _, numeric := fields[v.field]; numeric {
+			if _, listed := ranges[v.Name]; !listed {
+				t.Errorf("%s is not in this test", v.Name)
+			}
+		}
+	}
+	if len(fields) != len(ranges) {
+		t.Errorf("%d fields have bounds, %d variables are listed here", len(fields), len(ranges))
+	}
+	for name, r := range ranges {
+		allowed := "must be between " + r[0] + " and " + r[1]
+		if name == "FELIX_DURABLE_OPEN_FILES_MAX" {
+			allowed = "must be 0 or between " + r[0] + " and " + r[1]
+		}
+		low, _ := new(big.Int).SetString(r[0], 10)
+		high, _ := new(big.Int).SetString(r[1], 10)
+		one := big.NewInt(1)
+		for _, outside := range []string{"much", new(big.Int).Sub(low, one).String(), new(big.Int).Add(high, one).String()} {
+			_, err := ParseConfig(map[string]string{name: outside})
+			if err == nil || !strings.Contains(err.Error(), allowed) {
+				t.Errorf("%s=%s: got %v, want it to say %q", name, outside, err, allowed)
+			}
+		}
+		for _, end := range r {
+			_, err := ParseConfig(map[string]string{name: end})
+			// How two settings fit together is another matter.
+			if err != nil && !strings.Contains(err.Error(), "must not exceed") {
+				t.Errorf("%s=%s, an end of its range: %v", name, end, err)
+			}
+		}
+	}
+}
+
+func TestAFieldOutsideItsRangeIsNamedWithIt(t *testing.T) {
+	c := DefaultConfig()
+	c.SegmentBytes, c.MarkSyncInterval, c.RetentionBytes, c.OpenFilesMax = 59, -time.Second, -1, 1
+	err := c.Validate()
+	for _, want := range []string{
+		"(SegmentBytes): 59 must be between 60 and 17592186044416",
+		"(MarkSyncInterval): -1s must be between 0s and ",
+		"(RetentionBytes): -1 must be 0 or between 1 and ",
+		"(OpenFilesMax): 1 must be 0 or between 16 and ",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %q", err, want)
+		}
 	}
 }
 

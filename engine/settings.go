@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,45 +38,45 @@ func Variables() []Variable {
 			func(c *Config, text string) (err error) { c.FsyncMode, err = ParseFsyncMode(text); return err },
 		},
 		duration("FELIX_DURABLE_FSYNC_INTERVAL_MS", "250", "milliseconds between flushes under periodic; set alone it implies periodic", "FsyncInterval",
-			time.Millisecond, 1, func(c *Config) *time.Duration { return &c.FsyncInterval }),
+			time.Millisecond, func(c *Config) *time.Duration { return &c.FsyncInterval }),
 		integer("FELIX_DURABLE_SEGMENT_BYTES", "268435456", "bytes at which a segment is rolled", "SegmentBytes",
-			1, func(c *Config) *int64 { return &c.SegmentBytes }),
+			func(c *Config) *int64 { return &c.SegmentBytes }),
 		integer("FELIX_DURABLE_INDEX_SPACING_BYTES", "4096", "bytes between entries of the sparse index", "IndexSpacingBytes",
-			1, func(c *Config) *int64 { return &c.IndexSpacingBytes }),
+			func(c *Config) *int64 { return &c.IndexSpacingBytes }),
 		integer("FELIX_DURABLE_MAX_RECORDS_PER_READ", "10000", "records one read returns at most", "MaxRecordsPerRead",
-			1, func(c *Config) *int { return &c.MaxRecordsPerRead }),
+			func(c *Config) *int { return &c.MaxRecordsPerRead }),
 		boolean("FELIX_DURABLE_PREALLOCATE", "true", "reserve blocks ahead of the write position", "Preallocate",
 			func(c *Config) *bool { return &c.Preallocate }),
 		integer("FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT", "100", "percent of the segment size at which a background roll starts; 100: roll inline only", "RolloverThresholdPercent",
-			1, func(c *Config) *int { return &c.RolloverThresholdPercent }),
+			func(c *Config) *int { return &c.RolloverThresholdPercent }),
 		integer("FELIX_DURABLE_MAX_OVERSHOOT_PERCENT", "100", "percent a segment may grow past its size while a background roll is pending", "MaxOvershootPercent",
-			0, func(c *Config) *int { return &c.MaxOvershootPercent }),
+			func(c *Config) *int { return &c.MaxOvershootPercent }),
 		boolean("FELIX_DURABLE_REPAIR_CHECKSUM_TAIL", "false", "let recovery cut a complete last record that fails its checksum", "RepairChecksumTail",
 			func(c *Config) *bool { return &c.RepairChecksumTail }),
 		boolean("FELIX_DURABLE_VERIFY_ALL_ON_OPEN", "false", "checksum every segment at start", "VerifyAllOnOpen",
 			func(c *Config) *bool { return &c.VerifyAllOnOpen }),
 		integer("FELIX_DURABLE_SIDE_COPIES_KEPT", "8", "copies of bytes that recovery cut, kept per shard", "SideCopiesKept",
-			1, func(c *Config) *int { return &c.SideCopiesKept }),
+			func(c *Config) *int { return &c.SideCopiesKept }),
 		duration("FELIX_DURABLE_MARK_SYNC_INTERVAL_MS", "1000", "milliseconds between syncs of a moved log's durable.mark; 0: at rolls and close only", "MarkSyncInterval",
-			time.Millisecond, 0, func(c *Config) *time.Duration { return &c.MarkSyncInterval }),
+			time.Millisecond, func(c *Config) *time.Duration { return &c.MarkSyncInterval }),
 		integer("FELIX_DURABLE_RETENTION_BYTES", "", "bytes per shard above which the oldest sealed segments are deleted; unset: keep all", "RetentionBytes",
-			1, func(c *Config) *int64 { return &c.RetentionBytes }),
+			func(c *Config) *int64 { return &c.RetentionBytes }),
 		duration("FELIX_DURABLE_RETENTION_SECONDS", "", "seconds after which sealed segments are deleted; unset: keep all", "RetentionAge",
-			time.Second, 1, func(c *Config) *time.Duration { return &c.RetentionAge }),
+			time.Second, func(c *Config) *time.Duration { return &c.RetentionAge }),
 		duration("FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", "60", "seconds between two looks at the retention bounds", "RetentionInterval",
-			time.Second, 0, func(c *Config) *time.Duration { return &c.RetentionInterval }),
+			time.Second, func(c *Config) *time.Duration { return &c.RetentionInterval }),
 		integer("FELIX_DURABLE_MIN_FREE_BYTES", "67108864", "bytes free below which appends are refused as full; 0: off", "MinFreeBytes",
-			0, func(c *Config) *int64 { return &c.MinFreeBytes }),
+			func(c *Config) *int64 { return &c.MinFreeBytes }),
 		integer("FELIX_DURABLE_MIN_FREE_INODES", "1024", "inodes free below which appends are refused as full; 0: off", "MinFreeInodes",
-			0, func(c *Config) *int64 { return &c.MinFreeInodes }),
+			func(c *Config) *int64 { return &c.MinFreeInodes }),
 		integer("FELIX_DURABLE_OPEN_SEALED_MAX", "256", "sealed segments kept open for reading, per store", "OpenSealedMax",
-			1, func(c *Config) *int { return &c.OpenSealedMax }),
+			func(c *Config) *int { return &c.OpenSealedMax }),
 		integer("FELIX_DURABLE_OPEN_FILES_MAX", "0", "descriptors kept per store; 0: derived from the process's limit", "OpenFilesMax",
-			0, func(c *Config) *int { return &c.OpenFilesMax }),
+			func(c *Config) *int { return &c.OpenFilesMax }),
 		integer("FELIX_DURABLE_STAGED_BYTES_MAX", "67108864", "bytes staged and not yet written, per store; appends beyond wait", "StagedBytesMax",
-			1, func(c *Config) *int64 { return &c.StagedBytesMax }),
+			func(c *Config) *int64 { return &c.StagedBytesMax }),
 		integer("FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX", "16777216", "the same per log", "StagedBytesPerLogMax",
-			1, func(c *Config) *int64 { return &c.StagedBytesPerLogMax }),
+			func(c *Config) *int64 { return &c.StagedBytesPerLogMax }),
 		mode("FELIX_DURABLE_FILE_MODE", "0640", "permissions of new files, octal", "FileMode",
 			func(c *Config) *fs.FileMode { return &c.FileMode }),
 		mode("FELIX_DURABLE_DIR_MODE", "0750", "permissions of new directories, octal", "DirMode",
@@ -87,11 +86,11 @@ func Variables() []Variable {
 			func(c *Config, text string) (err error) { c.IOURing, err = ParseIOURingMode(text); return err },
 		},
 		integer("FELIX_STORAGE_RING_ENTRIES", "256", "entries of the submission queue", "RingEntries",
-			2, func(c *Config) *int { return &c.RingEntries }),
+			func(c *Config) *int { return &c.RingEntries }),
 		integer("FELIX_STORAGE_RING_WORKERS_MAX", "64", "kernel worker threads behind the ring at most", "RingWorkersMax",
-			1, func(c *Config) *int { return &c.RingWorkersMax }),
+			func(c *Config) *int { return &c.RingWorkersMax }),
 		integer("FELIX_STORAGE_POOL_WORKERS", "32", "operations the blocking pool has under way at most", "PoolWorkers",
-			1, func(c *Config) *int { return &c.PoolWorkers }),
+			func(c *Config) *int { return &c.PoolWorkers }),
 	}
 }
 
@@ -147,21 +146,17 @@ func variableOf(field string) string {
 	return ""
 }
 
-func integer[T int | int64](name, byDefault, meaning, field string, low int64, at func(*Config) *T) Variable {
-	high := int64(math.MaxInt64)
-	if _, isInt := any(T(0)).(int); isInt {
-		high = math.MaxInt
-	}
+func integer[T int | int64](name, byDefault, meaning, field string, at func(*Config) *T) Variable {
 	return Variable{name, byDefault, meaning, field, func(c *Config, text string) error {
-		n, err := parseInteger(text, low, high)
+		n, err := parseInteger(text, boundOf(field))
 		*at(c) = T(n)
 		return err
 	}}
 }
 
-func duration(name, byDefault, meaning, field string, unit time.Duration, low int64, at func(*Config) *time.Duration) Variable {
+func duration(name, byDefault, meaning, field string, unit time.Duration, at func(*Config) *time.Duration) Variable {
 	return Variable{name, byDefault, meaning, field, func(c *Config, text string) error {
-		n, err := parseInteger(text, low, math.MaxInt64/int64(unit))
+		n, err := parseInteger(text, boundOf(field).in(unit))
 		*at(c) = time.Duration(n) * unit
 		return err
 	}}
@@ -186,15 +181,16 @@ func mode(name, byDefault, meaning, field string, at func(*Config) *fs.FileMode)
 }
 
 // parseInteger reads a decimal number and never lets it wrap.
-func parseInteger(text string, low, high int64) (int64, error) {
+func parseInteger(text string, b bound) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a whole number between %d and %d", text, low, high)
+	switch allowed := b.text(func(n int64) string { return strconv.FormatInt(n, 10) }); {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a whole number; it must be %s", text, allowed)
+	case !b.holds(n):
+		return 0, fmt.Errorf("%d must be %s", n, allowed)
+	default:
+		return n, nil
 	}
-	if n < low || n > high {
-		return 0, fmt.Errorf("%d must be between %d and %d", n, low, high)
-	}
-	return n, nil
 }
 
 func parseBool(text string) (bool, error) {
