@@ -31,7 +31,8 @@ func appendOverRestarts(r *rig) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var sizes []int
 	for range 3 {
-		for range 20 {
+		before := len(r.log.Segments())
+		for i := 0; i < 20 || len(r.log.Segments()) == before; i++ {
 			batch := make([]int, 1+random.IntN(4))
 			for i := range batch {
 				batch[i] = random.IntN(700)
@@ -39,9 +40,7 @@ func appendOverRestarts(r *rig) {
 			r.appendSizes(batch...)
 			sizes = append(sizes, batch...)
 		}
-		if len(r.checkChain()) < 2 {
-			r.Fatal("no roll happened")
-		}
+		r.checkChain()
 		r.checkPayloads(func(offset uint64) int { return sizes[offset] })
 		r.reopen()
 		if tail := r.log.TailOffset(); tail != uint64(len(sizes)) {
