@@ -24,11 +24,11 @@ const (
 	CutPastMark
 	// CutZeros: without a mark, zeros to the end of the file were cut.
 	CutZeros
-	// CutRetired: the segment before the newest lost its end past the mark; that
-	// end was cut, and the newest segment set aside.
+	// CutRetired: the segment before the newest is damaged past the mark, or lost
+	// its end there; everything from there on was cut, and the newest set aside.
 	CutRetired
-	// DroppedBlank: the newest segment was left without a header, and without a
-	// mark that vouches for it; deleted.
+	// DroppedBlank: the newest segment was left shorter than a header, and no mark
+	// vouches for more; deleted.
 	DroppedBlank
 	// EndsBelowMark: the newest segment was cut between two records, below the
 	// mark, as an interrupted truncation cuts it; opened with a warning.
@@ -42,8 +42,8 @@ const (
 
 var verdictNames = [verdictCount]string{
 	"LOST", "all records", "refused at open", "refused at read", "unfinished record cut", "unfinished record cut below the mark",
-	"cut past the mark", "zeros cut without a mark", "retired end cut past the mark", "blank newest dropped without a mark",
-	"ends early below the mark, warned", "ends early past the mark",
+	"cut past the mark", "zeros cut without a mark", "retired segment cut past the mark", "blank newest dropped, not vouched for",
+	"ends early below the mark, warned", "ends early, not vouched for",
 }
 
 // String gives the verdict in a few words.
