@@ -21,7 +21,7 @@ type demoCommand struct {
 
 // Validate is called by kong.
 func (c *demoCommand) Validate() error {
-	return validate(atLeast{"cycles", int64(c.Cycles), 1}, atLeast{"acks", int64(c.Acks), 1})
+	return validate(limit{"cycles", int64(c.Cycles), 1, 10_000}, limit{"acks", int64(c.Acks), 1, 1_000_000})
 }
 
 // The demo's logs are small, so that a few hundred records roll segments.

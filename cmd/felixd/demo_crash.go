@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"felix.local/felix/bench"
@@ -30,8 +33,8 @@ func (d *demo) crash(dir string, cycle int) error {
 			verified++
 			return bench.CheckPayload(payload, offset, demoPayloadBytes)
 		})
-		checked := fmt.Sprintf("cycle %d: offsets 0 to %d acknowledged, %d records read back and compared, tail %d, %d segments, %d bytes cut by recovery",
-			cycle+1, acked, verified, log.TailOffset(), len(log.Segments()), report.TruncatedBytes)
+		checked := fmt.Sprintf("cycle %d: the first %d records were acknowledged, %d read back from offset %d on and compared, next offset %d, %d segments, %d bytes cut by recovery",
+			cycle+1, acked+1, verified, log.BaseOffset(), log.TailOffset(), len(log.Segments()), report.TruncatedBytes)
 		if problem != nil {
 			checked += "; " + problem.Error()
 		}
@@ -48,7 +51,7 @@ func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
 	}
 	v := victim{
 		program: self, acks: d.Acks, stderr: d.app.stderr,
-		env: []string{"FELIX_STORAGE_IO_URING=" + ioURingSetting(d.config.IOURing)},
+		env: childEnvironment(os.Environ(), given(&d.backendFlags)),
 		flags: []string{
 			"--dir", dir, "--fsync", "on_commit", "--payload-bytes", strconv.Itoa(demoPayloadBytes),
 			"--segment-bytes", strconv.Itoa(demoSegmentBytes), "--index-spacing-bytes", strconv.Itoa(demoIndexSpacing),
@@ -60,10 +63,13 @@ func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
 // victim is a writer that is killed while it appends.
 type victim struct {
 	program string
-	// flags and env are added to those of an endless writer that reports.
+	// flags are added to those of an endless writer that reports; env is its
+	// whole environment, nil for this process's own.
 	flags, env []string
 	// acks is the number of acknowledgements after which it is killed.
-	acks   int
+	acks int
+	// acked, when not nil, is told the number of acknowledgements so far.
+	acked  func(acks int)
 	stderr io.Writer
 }
 
@@ -72,7 +78,7 @@ type victim struct {
 func (v victim) run(ctx context.Context) (acked uint64, err error) {
 	child := exec.CommandContext(ctx, v.program)
 	child.Args = append([]string{"felixd", "log", "write", "--json", "--report-acks"}, v.flags...)
-	child.Env = append(os.Environ(), v.env...)
+	child.Env = v.env
 	child.Stderr = v.stderr
 	events, err := child.StdoutPipe()
 	if err != nil {
@@ -92,6 +98,9 @@ func (v victim) run(ctx context.Context) (acked uint64, err error) {
 			continue // the last line may be cut off by the kill
 		}
 		acks++
+		if v.acked != nil {
+			v.acked(acks)
+		}
 		acked = e.LastOffset
 		if acks == v.acks {
 			// From here on lines are read that the writer put in the pipe
@@ -102,6 +111,9 @@ func (v victim) run(ctx context.Context) (acked uint64, err error) {
 		}
 	}
 	err = child.Wait()
+	if ctx.Err() != nil {
+		return 0, ctx.Err() // a signal of the terminal ends the writer too, in its own way
+	}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL && acks >= v.acks {
@@ -111,14 +123,16 @@ func (v victim) run(ctx context.Context) (acked uint64, err error) {
 	return 0, fmt.Errorf("the writer ended by itself after %d acknowledgements: %v", acks, err)
 }
 
-// ioURingSetting renders the mode as the variable takes it.
-func ioURingSetting(mode engine.IOURingMode) string {
-	switch mode {
-	case engine.IOURingOff:
-		return "0"
-	case engine.IOURingRequire:
-		return "require"
-	default:
-		return "1"
+// childEnvironment is an environment with these settings and no others: the demo
+// says itself how its writers run, and a setting of the user's that it did not
+// take from a flag must not change what it claims.
+func childEnvironment(environ []string, settings map[string]string) []string {
+	child := slices.DeleteFunc(slices.Clone(environ), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return strings.HasPrefix(name, engine.VariablePrefix) && name != "FELIX_LOG_LEVEL"
+	})
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		child = append(child, name+"="+settings[name])
 	}
+	return child
 }

@@ -56,9 +56,12 @@ func (d *demo) restart(root string) (err error) {
 		return err
 	}
 	child := exec.CommandContext(d.app.ctx, self, "demo-orders", root)
-	child.Env = append(os.Environ(), "FELIX_STORAGE_IO_URING="+ioURingSetting(d.config.IOURing))
+	child.Env = childEnvironment(os.Environ(), given(&d.backendFlags))
 	child.Stderr = d.app.stderr
 	if err := child.Run(); err != nil {
+		if d.app.ctx.Err() != nil {
+			return d.app.ctx.Err()
+		}
 		return fmt.Errorf("the writer of orders failed: %w", err)
 	}
 	store, err := engine.OpenStore(d.app.ctx, root, d.config)
@@ -85,8 +88,8 @@ func (d *demo) checkOrders(log *engine.Log) error {
 		found++
 		return nil
 	})
-	checked := fmt.Sprintf("%d of %d records compared, offsets %d to %d, %s to %s",
-		found, demoOrders, log.BaseOffset(), log.TailOffset(), demoOrder(0), demoOrder(demoOrders-1))
+	checked := fmt.Sprintf("%d of %d records compared, %s to %s, from offset %d on, next offset %d",
+		found, demoOrders, demoOrder(0), demoOrder(demoOrders-1), log.BaseOffset(), log.TailOffset())
 	if problem != nil {
 		checked += "; " + problem.Error()
 	}

@@ -1,5 +1,5 @@
-// Command felixd is Felix's one binary: it tries, fills, checks, measures and
-// repairs logs, and says what a machine offers.
+// Command felixd is Felix's one binary: it tries, fills, checks and measures logs,
+// and says what a machine offers. It repairs nothing that opening a log does not.
 //
 //	felixd demo          append, kill, recover, verify: every claim checked
 //	felixd log write     append records whose content follows from their offset
@@ -18,12 +18,19 @@
 // or --json is given, text for people otherwise. Logs, warnings, progress and the
 // one line of an error go to standard error.
 //
+// # Signals
+//
+// The first SIGINT or SIGTERM asks a command to end in order: what it opened is
+// closed and what it made is removed. The second one ends it where it stands.
+//
 // # Exit codes
 //
 //	0  success
-//	1  failure at run time; a claim of the demo did not hold
+//	1  failure at run time: no log where one was named, an interruption, a claim
+//	   of the demo that did not hold
 //	2  usage: unknown flag, invalid value or configuration
-//	3  verification failed: a record differs or records are missing
+//	3  verification failed: a record differs, is damaged or is missing; doctor
+//	   --check: a store would not work here
 //	4  dump --skip-damaged: exported all that is readable, with gaps
 //	5  the directory is in use by another process
 //	6  inspect: opening would repair something

@@ -17,7 +17,9 @@ type doctorCommand struct {
 }
 
 // Validate is called by kong.
-func (c *doctorCommand) Validate() error { return validate(atLeast{"samples", int64(c.Samples), 1}) }
+func (c *doctorCommand) Validate() error {
+	return validate(limit{"samples", int64(c.Samples), 1, 100_000})
+}
 
 // doctorEvent is everything doctor found.
 type doctorEvent struct {
@@ -123,6 +125,9 @@ func (c *doctorCommand) Run(a *app) error {
 	config.Logger = a.logger
 	d := &doctor{app: a, dir: c.Dir, config: config, samples: c.Samples}
 	e := d.examine()
+	if err := a.ctx.Err(); err != nil {
+		return err
+	}
 	if err := a.output(c.outputFlags).emit(e); err != nil {
 		return err
 	}
@@ -155,12 +160,14 @@ func (d *doctor) examine() doctorEvent {
 	}
 	e := doctorEvent{Kernel: d.kernel(), Limits: d.limits()}
 	ring := d.ring(&e.Ring)
-	if scratch, remove, err := d.scratch(); err != nil {
-		d.problem("%v", err)
+	if scratch, err := d.scratch(); err != nil {
+		d.problem("the data directory cannot be used: %v", err)
 	} else {
-		e.Backend = d.backend(scratch)
-		e.Cost = d.cost(scratch, ring)
-		remove()
+		e.Backend = d.backend(scratch.path)
+		e.Cost = d.cost(scratch.path, ring)
+		if err := scratch.remove(); err != nil {
+			d.warn("%v", err)
+		}
 	}
 	if ring != nil {
 		if err := ring.Close(); err != nil {

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"context"
+	"path/filepath"
 
 	"felix.local/felix/bench"
 	"felix.local/felix/device"
@@ -22,29 +22,28 @@ type costReport struct {
 	DirectOverwriteMicros int64  `json:"direct_overwrite_us"`
 }
 
+// doctorPrefix is what the names of doctor's directories begin with.
+const doctorPrefix = ".felix-doctor-"
+
 // scratch makes a directory on the filesystem in question. A store opened in it
-// takes no lock that a running server holds.
-func (d *doctor) scratch() (string, func(), error) {
-	scratch, err := os.MkdirTemp(d.dir, ".felix-doctor-")
-	if err != nil {
-		return "", nil, fmt.Errorf("the data directory cannot be used: %w", err)
+// takes no lock that a running server holds. A health check is killed when it
+// takes too long, so what such a run left is removed first.
+func (d *doctor) scratch() (*scratch, error) {
+	if err := removeAbandoned(d.dir, doctorPrefix); err != nil {
+		d.warn("%v", err)
 	}
-	return scratch, func() {
-		if err := os.RemoveAll(scratch); err != nil {
-			d.warn("%v", err)
-		}
-	}, nil
+	return newScratch(d.dir, doctorPrefix)
 }
 
 // backend opens a store to learn what it would choose.
 func (d *doctor) backend(scratch string) *backendReport {
-	store, err := engine.OpenStore(d.app.ctx, scratch, d.config)
+	store, err := engine.OpenStore(d.app.ctx, filepath.Join(scratch, "store"), d.config)
 	if err != nil {
 		d.problem("a store cannot be opened: %v", err)
 		return nil
 	}
 	b := store.Backend()
-	if err := store.Close(d.app.ctx); err != nil {
+	if err := store.Close(context.WithoutCancel(d.app.ctx)); err != nil {
 		d.problem("closing the store: %v", err)
 	}
 	return &backendReport{

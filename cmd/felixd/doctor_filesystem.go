@@ -80,7 +80,7 @@ func filesystemWarnings() []filesystemWarning {
 		{[]string{"cifs", "smb3"}, "", "CIFS: a flush is as good as the server; the blocking pool is used"},
 		{[]string{"fuse", "fuseblk", "virtiofs"}, "", "FUSE: a flush is as good as the program behind it; the blocking pool is used"},
 		{[]string{"zfs"}, "", "ZFS: flushes obey the dataset's sync property; with sync=disabled nothing is durable; the blocking pool is used"},
-		{[]string{"9p"}, "", "9p: a flush is as good as the host behind it"},
+		{[]string{"9p"}, "", "9p: a flush is as good as the host behind it; the blocking pool is used"},
 		{[]string{"ceph", "lustre", "gpfs", "afs"}, "", "a network filesystem: a flush is as good as the servers behind it"},
 		{[]string{"vfat", "exfat"}, "", "FAT has no journal: a power loss may take names and whole files"},
 		{[]string{"ext2"}, "", "ext2 has no journal: a power loss may take names and whole files"},

@@ -53,6 +53,7 @@ func TestFilesystemsAreWarnedAbout(t *testing.T) {
 		"CIFS":                     {"cifs", nil, []string{"CIFS"}},
 		"a FUSE filesystem":        {"fuse.sshfs", nil, []string{"FUSE"}},
 		"ZFS":                      {"zfs", nil, []string{"sync"}},
+		"9p":                       {"9p", nil, []string{"the blocking pool is used"}},
 		"btrfs overwrites nowhere": {"btrfs", nil, []string{"copy-on-write"}},
 		"read-only":                {"ext4", []string{"ro"}, []string{"read-only"}},
 	} {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"felix.local/felix/device"
@@ -63,5 +65,9 @@ func exitCode(err error) int {
 
 // oneLine renders an error for standard error.
 func oneLine(err error) string {
+	if errors.Is(err, context.Canceled) {
+		// Nothing else ends the context a command runs with.
+		err = fmt.Errorf("interrupted: %w", err)
+	}
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }

@@ -56,7 +56,7 @@ func killLoop(t *testing.T, ioURing, mode string) {
 		stderr := new(bytes.Buffer)
 		v := victim{
 			program: self, acks: 1 + random.IntN(150), stderr: stderr,
-			env: []string{"FELIX_STORAGE_IO_URING=" + ioURing},
+			env: append(os.Environ(), "FELIX_STORAGE_IO_URING="+ioURing),
 			flags: []string{
 				"--dir", dir, "--fsync", mode, "--fsync-interval-ms", "5", "--segment-bytes", "50000",
 				"--batch", fmt.Sprint(1 + random.IntN(12)),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"felix.local/felix/bench"
@@ -28,10 +27,16 @@ func logDefaults() map[string]string {
 	}
 }
 
-// open opens the log of a shard directory.
-func (a *app) open(flags *logFlags) (*engine.Store, *engine.Log, engine.Config, error) {
-	config, err := flags.config(logDefaults())
+func (*logFlags) defaults() map[string]string { return logDefaults() }
+
+// open opens the log of a shard directory, unless fits has something against that
+// directory.
+func (a *app) open(flags *logFlags, fits func(dir string) error) (*engine.Store, *engine.Log, engine.Config, error) {
+	config, err := flags.config(flags.defaults())
 	if err != nil {
+		return nil, nil, config, err
+	}
+	if err := fits(flags.Dir); err != nil {
 		return nil, nil, config, err
 	}
 	config.Logger = a.logger
@@ -44,12 +49,8 @@ type payloadFlags struct {
 	PayloadBytes int `name:"payload-bytes" default:"128" placeholder:"BYTES" help:"payload of each record, at least 34"`
 }
 
-// Validate is called by kong.
-func (f *payloadFlags) Validate() error {
-	if f.PayloadBytes < bench.PayloadBytesMin {
-		return fmt.Errorf("payload-bytes must be at least %d, is %d", bench.PayloadBytesMin, f.PayloadBytes)
-	}
-	return nil
+func (f *payloadFlags) limit() limit {
+	return limit{"payload-bytes", int64(f.PayloadBytes), int64(bench.PayloadBytesMin), bench.PayloadBytesMax}
 }
 
 // openedEvent says where appending starts.
@@ -72,20 +73,4 @@ func backendName(b engine.Backend) string {
 		return b.Name
 	}
 	return b.Name + "/" + b.Driver
-}
-
-// atLeast refuses numbers below their least value, all at once.
-type atLeast struct {
-	flag       string
-	value, low int64
-}
-
-func validate(checks ...atLeast) error {
-	var problems []error
-	for _, c := range checks {
-		if c.value < c.low {
-			problems = append(problems, fmt.Errorf("%s must be at least %d, is %d", c.flag, c.low, c.value))
-		}
-	}
-	return errors.Join(problems...)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,22 +15,31 @@ import (
 )
 
 type benchCommand struct {
-	Dir string `name:"dir" required:"" type:"path" env:"FELIX_BENCH_DIR" placeholder:"DIR" help:"a directory for this run alone"`
+	Dir string `name:"dir" required:"" type:"path" env:"FELIX_BENCH_DIR" placeholder:"DIR" help:"a directory for this run alone; a single row leaves its log there"`
 	storageFlags
 	outputFlags
 	Records       int64   `name:"records" default:"20000" env:"FELIX_BENCH_RECORDS" placeholder:"N" help:"records to measure"`
 	WarmupRecords int64   `name:"warmup-records" default:"2000" placeholder:"N" help:"records appended before measuring"`
 	PayloadBytes  int     `name:"payload-bytes" default:"128" env:"FELIX_BENCH_PAYLOAD" placeholder:"BYTES" help:"payload of each record, at least 34"`
-	Batch         numbers `name:"batch" default:"1" env:"FELIX_BENCH_BATCH" placeholder:"N..." help:"records per append; several values make several rows"`
-	Concurrency   numbers `name:"concurrency" default:"1" env:"FELIX_BENCH_CONCURRENCY" placeholder:"N..." help:"publishers, each with one append outstanding; several values make several rows"`
+	Batch         numbers `name:"batch" env:"FELIX_BENCH_BATCH" placeholder:"N..." help:"records per append; several values make several rows [default 1]"`
+	Concurrency   numbers `name:"concurrency" env:"FELIX_BENCH_CONCURRENCY" placeholder:"N..." help:"publishers, each with one append outstanding; several values make several rows [default 1]"`
 	Logs          int     `name:"logs" default:"1" placeholder:"N" help:"logs the publishers are spread over"`
 	Label         string  `name:"label" default:"run" help:"label of the rows"`
-	Matrix        bool    `name:"matrix" help:"rows for none, periodic and on_commit, batch 1 and 16, 1, 8 and 64 publishers"`
+	Matrix        bool    `name:"matrix" help:"rows for none, periodic and on_commit, batch 1 and 16, 1, 8 and 64 publishers; what --fsync, --batch or --concurrency say takes the place of theirs"`
 	Backends      words   `name:"backends" placeholder:"NAME..." help:"ring, pool or both: each row on each, in turn; default: as configured"`
 	Rounds        int     `name:"rounds" default:"1" placeholder:"N" help:"repeat all rows and report each row's median round by rate"`
 	Markdown      bool    `name:"markdown" help:"print a table for a document at the end"`
 	metricsFlags
 }
+
+func (*benchCommand) defaults() map[string]string { return logDefaults() }
+
+// roundsMax and logsMax bound what a run is asked for; the bounds of its loads
+// are those of package bench.
+const (
+	roundsMax = 1000
+	logsMax   = bench.ConcurrencyMax
+)
 
 // Validate is called by kong.
 func (c *benchCommand) Validate() error {
@@ -41,16 +49,28 @@ func (c *benchCommand) Validate() error {
 			problems = append(problems, fmt.Errorf("backends: %q is not ring or pool", backend))
 		}
 	}
-	problems = append(problems, validate(
-		atLeast{"records", c.Records, 1},
-		atLeast{"warmup-records", c.WarmupRecords, 0},
-		atLeast{"payload-bytes", int64(c.PayloadBytes), int64(bench.PayloadBytesMin)},
-		atLeast{"batch", int64(slices.Min(c.Batch)), 1},
-		atLeast{"concurrency", int64(slices.Min(c.Concurrency)), 1},
-		atLeast{"logs", int64(c.Logs), 1},
-		atLeast{"rounds", int64(c.Rounds), 1},
-	))
-	return errors.Join(problems...)
+	limits := []limit{
+		{"records", c.Records, 1, bench.RecordsMax},
+		{"warmup-records", c.WarmupRecords, 0, bench.RecordsMax},
+		{"payload-bytes", int64(c.PayloadBytes), int64(bench.PayloadBytesMin), bench.PayloadBytesMax},
+		{"logs", int64(c.Logs), 1, logsMax},
+		{"rounds", int64(c.Rounds), 1, roundsMax},
+	}
+	for _, batch := range c.Batch {
+		limits = append(limits, limit{"batch", int64(batch), 1, bench.BatchMax})
+	}
+	for _, concurrency := range c.Concurrency {
+		limits = append(limits, limit{"concurrency", int64(concurrency), 1, bench.ConcurrencyMax})
+	}
+	if err := errors.Join(append(problems, validate(limits...))...); err != nil {
+		return err
+	}
+	for _, run := range c.runs() {
+		if err := run.load.Validate(); err != nil {
+			return err // the first says it for all: they have the payload in common
+		}
+	}
+	return nil
 }
 
 // backendModes maps a backend asked for to the setting that forces it.
@@ -76,49 +96,78 @@ type benchRun struct {
 
 func (c *benchCommand) Run(a *app) (err error) {
 	out := a.output(c.outputFlags)
+	runs := c.runs()
+	for _, run := range runs {
+		if _, err := c.config(run); err != nil {
+			return err
+		}
+	}
 	exporter, stop, err := c.serve(a)
 	if err != nil {
 		return err
 	}
 	defer joined(&err, stop)
-	runs := c.runs()
-	single := len(runs) == 1 && c.Rounds == 1
+	if err := refuseLog(c.Dir); err != nil {
+		return err
+	}
+	if len(runs) == 1 && c.Rounds == 1 {
+		row, err := c.measure(a, out, runs[0], c.Dir, exporter)
+		if err != nil {
+			return err
+		}
+		return c.report(a, out, []bench.Row{row})
+	}
+	scratch, err := c.scratch(a)
+	if err != nil {
+		return err
+	}
+	defer joined(&err, scratch.remove)
 	rows := make([]bench.Row, 0, len(runs)*c.Rounds)
 	for round := range c.Rounds {
 		for i, run := range runs {
-			dir := c.Dir
-			if !single {
-				dir = filepath.Join(c.Dir, fmt.Sprintf("bench-%d-%d", round, i))
-			}
+			dir := filepath.Join(scratch.path, fmt.Sprintf("%d-%d", round, i))
 			row, err := c.measure(a, out, run, dir, exporter)
 			if err != nil {
 				return err
 			}
-			if !single {
-				if err := os.RemoveAll(dir); err != nil {
-					return err
-				}
+			if err := os.RemoveAll(dir); err != nil {
+				return err
 			}
 			rows = append(rows, row)
-			if c.Rounds == 1 && !c.Markdown {
+			if c.printsRowByRow() {
 				if err := out.emit(benchEvent{row}); err != nil {
 					return err
 				}
 			}
 		}
 	}
+	if c.printsRowByRow() {
+		return nil
+	}
 	return c.report(a, out, rows)
 }
 
-// report prints what was not printed row by row.
+// scratch makes a directory for the rows and removes what a killed run left.
+func (c *benchCommand) scratch(a *app) (*scratch, error) {
+	const prefix = ".felix-bench-"
+	if err := removeAbandoned(c.Dir, prefix); err != nil {
+		fmt.Fprintln(a.stderr, "felixd: warning:", oneLine(err))
+	}
+	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
+		return nil, err
+	}
+	return newScratch(c.Dir, prefix)
+}
+
+// printsRowByRow says that there is nothing to wait for before a row is printed.
+func (c *benchCommand) printsRowByRow() bool { return c.Rounds == 1 && !c.Markdown }
+
+// report prints the median of the rounds of each row.
 func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
 	medians := bench.Median(rows)
 	if c.Markdown {
 		_, err := fmt.Fprint(a.stdout, bench.Markdown(medians))
 		return err
-	}
-	if c.Rounds == 1 {
-		return nil
 	}
 	for _, row := range medians {
 		if err := out.emit(benchEvent{row}); err != nil {
@@ -130,18 +179,21 @@ func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
 
 // runs lists the rows, backends innermost so that what is compared runs side by side.
 func (c *benchCommand) runs() []benchRun {
-	fsyncs, batches, concurrencies, backends := []string{""}, c.Batch, c.Concurrency, []string(c.Backends)
+	fsyncs, batches, concurrencies, backends := []string{""}, numbers{1}, numbers{1}, []string{""}
 	if c.Matrix {
-		fsyncs = []string{"none", "periodic", "on_commit"}
-		if len(batches) == 1 {
-			batches = numbers{1, 16}
-		}
-		if len(concurrencies) == 1 {
-			concurrencies = numbers{1, 8, 64}
-		}
+		fsyncs, batches, concurrencies = []string{"none", "periodic", "on_commit"}, numbers{1, 16}, numbers{1, 8, 64}
 	}
-	if len(backends) == 0 {
-		backends = []string{""}
+	if !isBlank(c.Fsync) {
+		fsyncs = []string{c.Fsync}
+	}
+	if len(c.Batch) > 0 {
+		batches = c.Batch
+	}
+	if len(c.Concurrency) > 0 {
+		concurrencies = c.Concurrency
+	}
+	if len(c.Backends) > 0 {
+		backends = c.Backends
 	}
 	var runs []benchRun
 	for _, fsync := range fsyncs {
@@ -159,8 +211,8 @@ func (c *benchCommand) runs() []benchRun {
 	return runs
 }
 
-// measure runs one row in dir, with the device measured right before and after.
-func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, exporter *metrics.Metrics) (row bench.Row, err error) {
+// config is the configuration of one row.
+func (c *benchCommand) config(run benchRun) (engine.Config, error) {
 	flags := c.storageFlags
 	if run.fsync != "" {
 		flags.Fsync = run.fsync
@@ -168,7 +220,12 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 	if run.backend != "" {
 		flags.IOURing = backendModes[run.backend]
 	}
-	config, err := flags.config(logDefaults())
+	return flags.config(c.defaults())
+}
+
+// measure runs one row in dir, with the device measured right before and after.
+func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, exporter *metrics.Metrics) (row bench.Row, err error) {
+	config, err := c.config(run)
 	if err != nil {
 		return row, err
 	}

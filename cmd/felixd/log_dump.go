@@ -19,7 +19,7 @@ import (
 type dumpCommand struct {
 	Path        string `arg:"" type:"path" help:"a shard directory, or one segment file or side copy"`
 	From        uint64 `name:"from" default:"0" placeholder:"OFFSET" help:"first offset to print"`
-	To          uint64 `name:"to" default:"${offset_max}" placeholder:"OFFSET" help:"last offset to print"`
+	To          uint64 `name:"to" default:"${offset_max}" placeholder:"OFFSET" help:"last offset to print; the default is the last one there is"`
 	SkipDamaged bool   `name:"skip-damaged" help:"print everything readable, name each gap, and exit 4 if there is one"`
 	outputFlags
 }
@@ -125,6 +125,9 @@ func (d *dump) run() error {
 	}
 	files := []dumpFile{{path: d.Path, size: -1}}
 	if info.IsDir() {
+		if err := needLog(d.Path); err != nil {
+			return err
+		}
 		d.app.warnIfInUse(d.Path)
 		if files, err = d.directory(); err != nil {
 			return err
@@ -182,7 +185,11 @@ func (d *dump) directory() ([]dumpFile, error) {
 	return files, nil
 }
 
+// emitRecord is where a long dump notices that it is to end.
 func (d *dump) emitRecord(r segment.Record) error {
+	if err := d.app.ctx.Err(); err != nil {
+		return err
+	}
 	if r.Offset < d.From || r.Offset > d.To {
 		return nil
 	}
@@ -200,6 +207,9 @@ func (d *dump) emitRecord(r segment.Record) error {
 
 // emitGap reports a gap to programs among the records and to people on standard error.
 func (d *dump) emitGap(g gapEvent) error {
+	if err := d.app.ctx.Err(); err != nil {
+		return err
+	}
 	before := g.OffsetNext != nil && *g.OffsetNext <= d.From && d.From > 0
 	if before || g.OffsetExpected > d.To {
 		return nil

@@ -85,13 +85,16 @@ func (c *inspectCommand) Run(a *app) error {
 		RepairChecksumTail: config.RepairChecksumTail, VerifyAllOnOpen: config.VerifyAllOnOpen,
 		IndexSpacingBytes: config.IndexSpacingBytes, SideCopiesKept: config.SideCopiesKept,
 	}
-	dirs, err := shardDirectories(c.Dir)
+	dirs, err := shardDirectories(a.ctx, c.Dir)
 	if err != nil {
 		return err
 	}
 	out := a.output(c.outputFlags)
 	sum := inspectedEvent{Shards: len(dirs)}
 	for _, dir := range dirs {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
 		plan, err := c.inspect(a, out, dir, policy)
 		if err != nil {
 			return err

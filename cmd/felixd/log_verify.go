@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"felix.local/felix/bench"
 	"felix.local/felix/engine"
@@ -19,9 +20,10 @@ type verifyCommand struct {
 	ExpectAtLeast int64 `name:"expect-at-least" default:"0" placeholder:"N" help:"fail when there are fewer records"`
 }
 
-// Validate is called by kong.
+// Validate is called by kong, and for this struct alone: it judges the flags of
+// what is embedded too.
 func (c *verifyCommand) Validate() error {
-	return validate(atLeast{"expect-at-least", c.ExpectAtLeast, 0})
+	return validate(c.payloadFlags.limit(), limit{"expect-at-least", c.ExpectAtLeast, 0, math.MaxInt64})
 }
 
 // generationStartEvent tells a record of replication apart from those checked.
@@ -49,24 +51,20 @@ type verifiedEvent struct {
 func (verifiedEvent) kind() string { return "verified" }
 
 func (e verifiedEvent) text() string {
-	return fmt.Sprintf("verified %d records (and %d generation starts) at offsets %d to %d in %d segments; recovery took %.3f s",
+	return fmt.Sprintf("verified %d records (and %d generation starts) from offset %d on, next offset %d, in %d segments; recovery took %.3f s",
 		e.Records, e.GenerationStarts, e.BaseOffset, e.TailOffset, e.Segments, e.RecoverySeconds)
 }
 
 func (c *verifyCommand) Run(a *app) (err error) {
 	out := a.output(c.outputFlags)
-	store, log, _, err := a.open(&c.logFlags)
+	store, log, _, err := a.open(&c.logFlags, needLog)
 	if err != nil {
 		return err
 	}
 	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
 	verified, err := c.verify(a, out, log)
 	if err != nil {
-		var differs *bench.PayloadError
-		if errors.As(err, &differs) {
-			return &exitError{code: exitVerify, err: err}
-		}
-		return err
+		return c.judge(err)
 	}
 	if err := out.emit(verified); err != nil {
 		return err
@@ -75,6 +73,22 @@ func (c *verifyCommand) Run(a *app) (err error) {
 		return &exitError{code: exitVerify, err: fmt.Errorf("%d records, expected at least %d", verified.Records, c.ExpectAtLeast)}
 	}
 	return nil
+}
+
+// judge tells what is wrong with the records from what is wrong with reading
+// them. Opening has accepted the log, so rot that a read meets is a finding, not
+// a refusal.
+func (c *verifyCommand) judge(err error) error {
+	var differs *bench.PayloadError
+	var rot *segment.Corruption
+	switch {
+	case errors.As(err, &rot):
+		return &exitError{code: exitVerify, err: fmt.Errorf("%s: %w; felixd log dump --skip-damaged exports the rest", c.Dir, err)}
+	case errors.As(err, &differs):
+		return &exitError{code: exitVerify, err: err}
+	default:
+		return err
+	}
 }
 
 func (c *verifyCommand) verify(a *app, out *output, log *engine.Log) (verifiedEvent, error) {

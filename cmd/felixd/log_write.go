@@ -19,9 +19,18 @@ type writeCommand struct {
 	CleanShutdown bool  `name:"clean-shutdown" help:"close the log at the end; without it the process ends as if it had been killed"`
 }
 
-// Validate is called by kong.
+// Validate is called by kong, and for this struct alone: it judges the flags of
+// what is embedded too.
 func (c *writeCommand) Validate() error {
-	return validate(atLeast{"records", c.Records, 0}, atLeast{"batch", int64(c.Batch), 1})
+	err := validate(
+		c.payloadFlags.limit(),
+		limit{"records", c.Records, 0, bench.RecordsMax},
+		limit{"batch", int64(c.Batch), 1, bench.BatchMax},
+	)
+	if err == nil && !bench.Preparable(c.PayloadBytes, c.Batch) {
+		err = fmt.Errorf("batch × payload-bytes must be at most %d, is %d × %d", bench.PreparedBytesMax, c.Batch, c.PayloadBytes)
+	}
+	return err
 }
 
 // ackEvent says that a range of records is acknowledged, as the mode defines it.
@@ -50,7 +59,7 @@ func (e doneEvent) text() string {
 
 func (c *writeCommand) Run(a *app) error {
 	out := a.output(c.outputFlags)
-	store, log, config, err := a.open(&c.logFlags)
+	store, log, config, err := a.open(&c.logFlags, refuseRoot)
 	if err != nil {
 		return err
 	}

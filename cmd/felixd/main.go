@@ -51,23 +51,14 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The first signal asks a command to end in order. From then on they are no
+	// longer caught: the second one ends a command that is stuck, on a pipe that
+	// nobody reads or on a device that does not answer.
+	context.AfterFunc(ctx, stop)
 	unsetBlank()
 	var grammar commands
 	helped := false
-	parser, err := kong.New(
-		&grammar,
-		kong.Name("felixd"),
-		kong.Description("Felix, a durable log for Linux hosts."),
-		kong.Vars(storageHelp()),
-		kong.Vars{"offset_max": offsetMax()},
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.ExplicitGroups([]kong.Group{{Key: "storage", Title: "Storage settings:"}}),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
-	if err != nil {
-		panic("felixd: the command grammar is invalid: " + err.Error())
-	}
+	parser := newParser(&grammar, kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
 	parsed, err := parser.Parse(args)
 	if helped {
 		return exitOK
@@ -98,19 +89,6 @@ func unsetBlank() {
 			_ = os.Unsetenv(name) // fails for invalid names only, and this one was there
 		}
 	}
-}
-
-// knownVariables lists what the grammar reads, and what belongs to Felix but is
-// read elsewhere.
-func knownVariables(model *kong.Application) []string {
-	known := []string{engine.RootVariable, "FELIX_LONG_TESTS"}
-	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
-			known = append(known, flag.Envs...)
-		}
-		return next(nil)
-	})
-	return known
 }
 
 func unknownText(unknown engine.UnknownVariable) string {

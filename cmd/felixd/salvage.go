@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"felix.local/felix/segment"
 )
 
@@ -41,7 +43,8 @@ type salvage struct {
 
 // file prints size bytes of a file, all of them for -1.
 func (s *salvage) file(size int64) error {
-	f, err := os.Open(s.path)
+	// Without O_NONBLOCK a FIFO keeps the open waiting for somebody to write.
+	f, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -49,6 +52,9 @@ func (s *salvage) file(size int64) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file, and what is read from it would not be a segment", s.path)
 	}
 	if size < 0 {
 		size = info.Size()

@@ -62,7 +62,7 @@ func (c *countedReader) ReadAt(b []byte, pos int64) (int, error) {
 func salvaged(t testing.TB, files ...[]byte) (d dumped, read int64) {
 	t.Helper()
 	var out bytes.Buffer
-	a := &app{stdout: &out, stderr: io.Discard}
+	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard}
 	c := &dumpCommand{To: ^uint64(0), SkipDamaged: true}
 	run := &dump{dumpCommand: c, app: a, out: a.output(c.outputFlags)}
 	next, known := uint64(0), false

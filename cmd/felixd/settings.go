@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -73,6 +74,11 @@ func (f *storageFlags) config(defaults map[string]string) (engine.Config, error)
 	if f.NoPreallocate {
 		f.Preallocate = "false"
 	}
+	if !isBlank(f.FsyncInterval) {
+		// Set alone it implies periodic, whatever the command's default is.
+		defaults = maps.Clone(defaults)
+		delete(defaults, "FELIX_DURABLE_FSYNC_MODE")
+	}
 	return parse(f, defaults)
 }
 
@@ -85,8 +91,15 @@ func parse(flags any, defaults map[string]string) (engine.Config, error) {
 	if settings == nil {
 		settings = make(map[string]string)
 	}
-	collect(reflect.ValueOf(flags).Elem(), settings)
+	maps.Copy(settings, given(flags))
 	return engine.ParseConfig(settings)
+}
+
+// given is the text of every setting that was given by a flag or a variable.
+func given(flags any) map[string]string {
+	settings := make(map[string]string)
+	collect(reflect.ValueOf(flags).Elem(), settings)
+	return settings
 }
 
 // collect reads the text of every field that has a variable.
@@ -97,20 +110,10 @@ func collect(flags reflect.Value, settings map[string]string) {
 		switch {
 		case field.Anonymous:
 			collect(flags.Field(i), settings)
-		case variable != "" && flags.Field(i).String() != "":
+		case variable != "" && !isBlank(flags.Field(i).String()):
 			settings[variable] = flags.Field(i).String()
 		}
 	}
 }
 
-// storageHelp gives kong the help text of every storage variable.
-func storageHelp() kong.Vars {
-	vars := kong.Vars{}
-	for _, v := range engine.Variables() {
-		vars[v.Name] = v.Meaning
-		if v.Default != "" {
-			vars[v.Name] += " [default " + v.Default + "]"
-		}
-	}
-	return vars
-}
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,7 @@ import (
 func grammar(t *testing.T) (*kong.Kong, *commands) {
 	t.Helper()
 	var c commands
-	parser, err := kong.New(&c, kong.Vars(storageHelp()), kong.Vars{"offset_max": offsetMax()}, kong.Writers(io.Discard, io.Discard))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parser, &c
+	return newParser(&c, kong.Writers(io.Discard, io.Discard)), &c
 }
 
 func TestEveryStorageVariableHasOneFlag(t *testing.T) {
@@ -70,6 +67,56 @@ func TestFlagsReachTheConfiguration(t *testing.T) {
 	want.IOURing, want.FileMode = engine.IOURingRequire, 0o600
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The help once showed the server's defaults where the tool has its own.
+func TestTheDefaultInAHelpIsTheOneInEffect(t *testing.T) {
+	shown := regexp.MustCompile(`\[default (\S+)\]`)
+	for _, args := range [][]string{
+		{"log", "write", "--dir", "x"},
+		{"log", "verify", "--dir", "x"},
+		{"log", "bench", "--dir", "x"},
+		{"log", "inspect", "x"},
+		{"doctor"},
+		{"demo"},
+	} {
+		parser, c := grammar(t)
+		parsed, err := parser.Parse(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs := func() []engine.Config {
+			var all []engine.Config
+			for _, read := range []func() (engine.Config, error){
+				func() (engine.Config, error) { return c.Log.Write.config(c.Log.Write.defaults()) },
+				func() (engine.Config, error) { return c.Log.Verify.config(c.Log.Verify.defaults()) },
+				func() (engine.Config, error) { return c.Log.Bench.config(c.Log.Bench.runs()[0]) },
+				c.Log.Inspect.config,
+				func() (engine.Config, error) { return c.Doctor.config(nil) },
+				c.Demo.backendFlags.config,
+			} {
+				config, err := read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, config)
+			}
+			return all
+		}
+		want := configs()
+		for _, flag := range parsed.Selected().Flags {
+			variables := strings.Join(flag.Envs, "")
+			stored := strings.HasPrefix(variables, "FELIX_DURABLE_") || strings.HasPrefix(variables, "FELIX_STORAGE_")
+			if m := shown.FindStringSubmatch(flag.Help); m != nil && stored && variables != engine.RootVariable {
+				flag.Target.SetString(m[1])
+			} else if stored && m == nil && flag.Name != "retention-bytes" && flag.Name != "retention-seconds" && variables != engine.RootVariable {
+				t.Errorf("%v: --%s shows no default", args, flag.Name)
+			}
+		}
+		if diff := cmp.Diff(want, configs()); diff != "" {
+			t.Errorf("%v: what the help shows is not what applies (-applies +shown):\n%s", args, diff)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,12 +15,13 @@ import (
 )
 
 // shardDirectories lists the shard directories that path means: itself when it
-// holds segments, or nothing at all; else every directory below it that does.
+// holds segments, or nothing at all, and every directory below it that does. A
+// root in which somebody wrote a log by mistake thus still shows its shards.
 // Hidden directories are the store's own and hold no live shard.
-func shardDirectories(path string) ([]string, error) {
+func shardDirectories(ctx context.Context, path string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(path, func(dir string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
 		if !entry.IsDir() {
@@ -27,7 +30,7 @@ func shardDirectories(path string) ([]string, error) {
 			}
 			return nil
 		}
-		if dir != path && strings.HasPrefix(entry.Name(), ".") {
+		if dir != path && isHidden(entry) {
 			return fs.SkipDir
 		}
 		entries, err := os.ReadDir(dir)
@@ -36,7 +39,6 @@ func shardDirectories(path string) ([]string, error) {
 		}
 		if holdsLog(entries) || dir == path && len(entries) == 0 {
 			found = append(found, dir)
-			return fs.SkipDir
 		}
 		return nil
 	})
@@ -55,6 +57,110 @@ func holdsLog(entries []fs.DirEntry) bool {
 		}
 	}
 	return false
+}
+
+func isHidden(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), ".") }
+
+// needLog refuses a directory that holds no log. Opening would make one there:
+// a mistyped path would be verified as an empty log, and a root would become a
+// shard among its shards.
+func needLog(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("no log in %s: there is no such directory", dir)
+	case err != nil:
+		return err
+	case holdsLog(entries):
+		return nil
+	default:
+		return &noLogError{dir: dir, shards: shardsBelow(dir)}
+	}
+}
+
+// refuseRoot refuses to make a log in a directory that has shards below it.
+func refuseRoot(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case holdsLog(entries):
+		return nil
+	}
+	if shards := shardsBelow(dir); len(shards) > 0 {
+		return &noLogError{dir: dir, shards: shards}
+	}
+	return nil
+}
+
+// refuseLog refuses a directory that a log is in, or below.
+func refuseLog(dir string) error {
+	if err := refuseRoot(dir); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(dir); err == nil && holdsLog(entries) {
+		return fmt.Errorf("%s holds a log; a measurement needs a directory of its own: name another, or remove this one", dir)
+	}
+	return nil
+}
+
+// noLogError says that a directory holds no log, and which ones below it do.
+type noLogError struct {
+	dir string
+	// shards are at most shardsNamedMax, and one more when there are more.
+	shards []string
+}
+
+// shardsNamedMax is how many directories a message names.
+const shardsNamedMax = 5
+
+// Error names the shards.
+func (e *noLogError) Error() string {
+	s := "no log in " + e.dir
+	switch n := len(e.shards); {
+	case n == 0:
+		return s
+	case n == 1:
+		return s + "; did you mean " + e.shards[0] + "?"
+	case n > shardsNamedMax:
+		return s + "; did you mean one of " + strings.Join(e.shards[:shardsNamedMax], ", ") + " and others?"
+	default:
+		return s + "; did you mean one of " + strings.Join(e.shards, ", ") + "?"
+	}
+}
+
+// The bounds of the search for shards to suggest: a path may as well be "/".
+const (
+	shardDepthMax   = 3
+	shardsLookedMax = 10_000
+)
+
+// shardsBelow finds shard directories below dir, as many as a message may need.
+// What cannot be read is passed over: this is a hint.
+func shardsBelow(dir string) (found []string) {
+	looked := 0
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if path == dir || err == nil && !entry.IsDir() {
+			return nil
+		}
+		if looked++; looked > shardsLookedMax || len(found) > shardsNamedMax {
+			return fs.SkipAll
+		}
+		if err != nil || isHidden(entry) {
+			return fs.SkipDir
+		}
+		if entries, err := os.ReadDir(path); err == nil && holdsLog(entries) {
+			found = append(found, path)
+		}
+		below, err := filepath.Rel(dir, path)
+		if err != nil || strings.Count(below, string(filepath.Separator))+1 >= shardDepthMax {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return found
 }
 
 // warnIfInUse says on standard error that a log is open in another process. The
