@@ -1,6 +1,8 @@
 package archtest
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,17 +47,48 @@ func TestReadmeListsEveryVariableWithItsDefault(t *testing.T) {
 }
 
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+\.md)\)`)
-	for dir, documents := range map[string][]string{
-		"":      {"README.md"},
-		"docs/": {"durability.md", "decisions.md"},
-	} {
-		for _, document := range documents {
-			for _, m := range link.FindAllStringSubmatch(string(read(t, dir+document)), -1) {
-				if len(read(t, dir+m[1])) == 0 {
-					t.Errorf("%s links to %s, which is empty", document, m[1])
-				}
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	for _, document := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(string(read(t, document)), -1) {
+			target := filepath.Join(filepath.Dir(document), m[1])
+			if info, err := os.Stat(filepath.Join(root, target)); err != nil || info.Size() == 0 {
+				t.Errorf("%s links to %s, which is not there or empty", document, m[1])
 			}
 		}
+	}
+}
+
+// documents are the README and everything in docs/.
+func documents(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no documents found: %v", err)
+	}
+	list := []string{"README.md"}
+	for _, path := range paths {
+		list = append(list, filepath.Join("docs", filepath.Base(path)))
+	}
+	return list
+}
+
+// Tests name a row by its number, which says nothing without the table.
+func TestRowsInTestNamesAreThoseOfTheTable(t *testing.T) {
+	number := regexp.MustCompile(`\bC2\d\d\b|\bTest(C2\d\d)`)
+	row := regexp.MustCompile(`(?m)^\| (C2\d\d) \|`)
+	used, listed := make(map[string]bool), make(map[string]bool)
+	for _, path := range goFiles(t) {
+		if !strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, m := range number.FindAllString(string(read(t, path)), -1) {
+			used[strings.TrimPrefix(m, "Test")] = true
+		}
+	}
+	for _, m := range row.FindAllStringSubmatch(string(read(t, "docs/recovery.md")), -1) {
+		listed[m[1]] = true
+	}
+	if diff := cmp.Diff(used, listed); diff != "" {
+		t.Errorf("(-used in tests +listed in docs/recovery.md):\n%s", diff)
 	}
 }
