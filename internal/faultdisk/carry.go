@@ -33,6 +33,9 @@ func (d *Disk) carry(op *device.Op) *carried {
 		c.dirty = c.node.flushStarts()
 	}
 	c.ticket = d.begin(Event{Kind: kind, Path: path, Pos: op.Pos, Len: length}, path)
+	if c.hit != nil && c.hit.fault.DropDirty && c.node != nil && kind&(Flush|FlushAll) != 0 {
+		c.node.lose()
+	}
 	return c
 }
 

@@ -2,6 +2,7 @@ package faultdisk
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"felix.local/felix/device"
@@ -19,6 +20,7 @@ type node struct {
 		durable []byte
 		dirty   []span // in order of completion
 		base    int    // spans forgotten from the front so far
+		lost    []span // could not be written back; no flush makes them durable
 	}
 }
 
@@ -155,6 +157,20 @@ func (n *node) flushed(covered int) {
 	n.mu.base = covered
 }
 
+// lose takes what is dirty out of the reach of every flush: the kernel tried to
+// write it back, could not, and will not try again.
+func (n *node) lose() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.lost = append(n.mu.lost, n.mu.dirty...)
+	n.forgetLocked()
+}
+
+func (n *node) forgetLocked() {
+	n.mu.base += len(n.mu.dirty)
+	n.mu.dirty = nil
+}
+
 // drop puts the file back to its durable bytes.
 func (n *node) drop() error {
 	n.mu.Lock()
@@ -173,7 +189,7 @@ func (n *node) drop() error {
 			return err
 		}
 	}
-	for _, s := range n.mu.dirty {
+	for _, s := range slices.Concat(n.mu.lost, n.mu.dirty) {
 		if end := min(s.end, size); s.start < end {
 			op := &device.Op{Kind: device.Write, File: f, Buf: n.mu.durable[s.start:end], Pos: s.start}
 			if _, err := f.Perform(op); err != nil {
@@ -181,7 +197,7 @@ func (n *node) drop() error {
 			}
 		}
 	}
-	n.mu.base += len(n.mu.dirty)
-	n.mu.dirty = nil
+	n.mu.lost = nil
+	n.forgetLocked()
 	return nil
 }

@@ -44,7 +44,10 @@ type Fault struct {
 	Lands Lands
 	// DropDirty makes a failing flush of a file lose what was written and not
 	// flushed: the file goes back to its last durable bytes and length. It
-	// needs Options.TrackDirty.
+	// needs Options.TrackDirty. With Stall the bytes are lost when the flush
+	// starts and told of when it ends: a flush beside it succeeds, and covers
+	// nothing of what is lost, since the kernel reports a failed write-back
+	// once per descriptor.
 	DropDirty bool
 	// Stall holds the operations until Release.
 	Stall bool

@@ -325,6 +325,31 @@ func TestAFailedFlushLosesDirtyBytes(t *testing.T) {
 	r.wantContent("flushed.dsync")
 }
 
+func TestAFailedWriteBackIsReportedToOneOfTwoFlushesAtATime(t *testing.T) {
+	r := newRig(t, faultdisk.Options{TrackDirty: true})
+	r.write(device.Write, "flushed.", 0)
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	r.write(device.Write, "LOST", 2)
+	r.write(device.Write, "LOST", 8)
+	first := r.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Errno: syscall.EIO, DropDirty: true, Stall: true})
+	t.Cleanup(first.Release)
+	told := make(chan error)
+	go func() { told <- r.flush() }()
+	<-first.Reached()
+	r.wantContent("flLOSTd.LOST") // until the page is given up, readers see it
+	r.write(device.Write, "later", 12)
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	first.Release()
+	if err := <-told; !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	r.wantContent("flushed.\x00\x00\x00\x00later")
+}
+
 func TestAFileMadeAnewRemembersNothingOfAnEarlierOne(t *testing.T) {
 	r := newRig(t, faultdisk.Options{TrackDirty: true})
 	r.write(device.WriteDsync, "first", 0)
