@@ -365,7 +365,7 @@ func straceOrSkip(t *testing.T) string {
 		t.Skip("no strace here:", err)
 	}
 	if out, err := exec.Command(path, "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
-		t.Skip(fmt.Sprintf("strace may not trace here: %v: %s", err, out))
+		t.Skipf("strace may not trace here: %v: %s", err, out)
 	}
 	return path
 }

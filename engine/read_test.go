@@ -30,8 +30,15 @@ func TestOneBudgetCoversAllSegmentsOfARead(t *testing.T) {
 		maxBytes int64
 		want     int
 	}{
-		{0, 100, 1}, {0, 199, 1}, {0, 200, 2}, {3, 200, 2}, {2, 1000, 10}, {0, 4000, 40}, {0, 1 << 40, 40},
-		{39, 1 << 20, 1}, {38, 150, 1},
+		{0, 100, 1},
+		{0, 199, 1},
+		{0, 200, 2},
+		{3, 200, 2},
+		{2, 1000, 10},
+		{0, 4000, 40},
+		{0, 1 << 40, 40},
+		{39, 1 << 20, 1},
+		{38, 150, 1},
 	} {
 		got := r.read(row.start, row.maxBytes)
 		if len(got) != row.want {

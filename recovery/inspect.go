@@ -112,8 +112,10 @@ func (s *Snapshot) sort(entries []device.Entry) error {
 // beyond what an id can be. Going past it could mean to overlook a segment.
 func checkOurs(path string, e device.Entry) error {
 	if e.Type.Type() != 0 {
-		return &device.Error{Op: "inspect", Path: path, Pos: -1, Class: device.ClassIO,
-			Err: fmt.Errorf("%w, it is a %s", device.ErrNotRegular, typeName(e.Type))}
+		return &device.Error{
+			Op: "inspect", Path: path, Pos: -1, Class: device.ClassIO,
+			Err: fmt.Errorf("%w, it is a %s", device.ErrNotRegular, typeName(e.Type)),
+		}
 	}
 	_, isLog := segment.ParseLogName(e.Name)
 	_, isIndex := segment.ParseIndexName(e.Name)
