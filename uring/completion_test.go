@@ -61,7 +61,7 @@ func TestCompletionsMeanWhatTheKernelMeans(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			f := newFakeKernel(t)
 			f.answer = func(_ sqe, attempt int) int32 { return row.results[attempt] }
-			r := f.mustOpen(Options{Retries: 3})
+			r := f.mustOpen(Options{Retries: 3, RetryTime: -1})
 			op := &device.Op{Kind: row.kind, File: &fakeFile{}, Buf: make([]byte, 100), Pos: 1000, Len: 4096}
 			err := device.Do(r, op)
 			closeRing(t, r)

@@ -15,15 +15,25 @@
 // Requests belong to the thread that submitted them. When that thread ends, the
 // kernel may cancel them (ECANCELED) or fail to finish them (EFAULT). Every
 // operation here names its position and can be issued again without harm, so
-// these results mean "again", within a bound.
+// these results mean "again", within a bound: the first times at once, then with
+// a growing pause that holds up no other operation.
 //
 // Kernel worker threads also belong to the submitting thread. The registered
 // maximum is kept in the ring and applied by the kernel to every thread that
 // uses the ring, those that already do and those that first do so later
 // (Linux 5.15 and later; older kernels refuse the registration). So it is
 // registered once, and not again when the loop moves. It bounds the workers of one
-// thread, not their sum; idle workers end by themselves after seconds. A thread
-// that uses several rings keeps the maximum of the one it joined last.
+// thread, not their sum; a worker that was idle for five seconds ends, but for the
+// last one of each thread. A thread that uses several rings keeps the maximum of
+// the one it joined last.
+//
+// Workers count as threads of the user and of the control group. When a limit
+// there (RLIMIT_NPROC, pids.max) keeps the kernel from starting the first worker of
+// the thread that submits, it gives the work back with ECANCELED, and nothing ran.
+// That is retried too, for longer than idle workers of other threads take to end,
+// and fails with a *WorkerError in the end. Workers that took the last place under
+// such a limit end the process all the same, because the Go runtime cannot do
+// without a thread it needs: who opens a ring keeps Workers well below.
 //
 // # Where the loop waits, and how it is woken
 //
@@ -32,7 +42,8 @@
 // arrivals stack and then looks at the loop's state:
 //
 //	awake    the loop will look at the stack before it waits: nothing to do
-//	parked   the producer that moves parked → awake sends one token
+//	parked   the producer that moves parked → awake sends one token; a timer for
+//	         operations to be tried again is such a producer
 //	inKernel the producer that moves inKernel → awake writes the eventfd, which
 //	         the ring polls
 //
@@ -42,7 +53,8 @@
 // Only the producer whose compare-and-swap succeeds makes the call, so a burst
 // costs one. A wake-up that is late (the loop woke for another reason) is read
 // later and does no harm. While every slot is taken the loop stays "awake" even
-// inside the kernel, because a producer could not make it do anything.
+// inside the kernel, because a producer could not make it do anything; not so
+// while an operation waits to be tried again.
 //
 // # Invariants
 //
@@ -50,7 +62,8 @@
 //     at least as many completion entries. One entry is for the poll. So the
 //     submission queue always has room and the completion queue cannot overflow.
 //   - A slot belongs to its operation, with file and buffer, until the completion
-//     with the slot's current generation was reaped.
+//     with the slot's current generation was reaped. It keeps the slot while it
+//     waits to be tried again.
 //   - Entries are submitted once each: how many are still to be submitted is
 //     always read from the ring, never remembered across a system call.
 //   - No operation is ever cancelled. A flush that failed with an error of the

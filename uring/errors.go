@@ -3,6 +3,7 @@ package uring
 import (
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // The stages of opening a ring, as SetupError names them.
@@ -51,3 +52,22 @@ func (e *LostError) Error() string {
 
 // Unwrap gives the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
+
+// WorkerError says that the kernel gave an operation back undone, over and over,
+// because it could not start the thread that was to carry it out.
+type WorkerError struct {
+	// Errno is the kernel's answer.
+	Errno syscall.Errno
+	// Tries is how often the operation was issued, For how long.
+	Tries int
+	For   time.Duration
+}
+
+// Error says what is missing and what to do.
+func (e *WorkerError) Error() string {
+	return fmt.Sprintf("the kernel could not start its worker threads (%v, %d tries in %v); raise ulimit -u or pids.max",
+		e.Errno, e.Tries, e.For.Round(time.Millisecond))
+}
+
+// Unwrap gives the errno.
+func (e *WorkerError) Unwrap() error { return e.Errno }

@@ -26,6 +26,7 @@ type loop struct {
 	polling, pollPending bool
 	pollAt               uint32
 	pollFailures         int
+	later                later
 	// refusals counts submissions in a row that the kernel had no room for.
 	refusals int
 	lost     *LostError
@@ -35,15 +36,10 @@ type loop struct {
 	reaped     func(userData uint64, res int32)
 }
 
-const (
-	refusalPauseMin = 10 * time.Microsecond
-	refusalPauseMax = 10 * time.Millisecond
-)
-
 func newLoop(r *Ring, d driver, o Options) *loop {
 	l := &loop{ring: r, driver: d, slots: r.slots, options: o}
-	l.noArrivals = func() bool { return r.arrivals.Load() == nil }
-	l.nothingNew = func() bool { return r.arrivals.Load() == nil && !r.closing.Load() }
+	l.noArrivals = func() bool { return r.arrivals.Load() == nil && !r.laterDue.Load() }
+	l.nothingNew = func() bool { return l.noArrivals() && !r.closing.Load() }
 	l.reaped = l.settle
 	return l
 }
@@ -57,10 +53,13 @@ func (l *loop) run() {
 		// carried out.
 		closing := l.ring.closing.Load()
 		l.gather()
+		l.resume()
 		l.issue()
 		switch {
-		case l.slots.inFlight() > 0:
+		case l.issued() > 0:
 			l.turn()
+		case len(l.later.waiting) > 0:
+			l.ring.bell.park(l.noArrivals)
 		case closing:
 			l.finish()
 			return
@@ -103,6 +102,9 @@ func (l *loop) issue() {
 	}
 }
 
+// issued counts the operations that are in the kernel or the submission queue.
+func (l *loop) issued() int { return l.slots.inFlight() - len(l.later.waiting) }
+
 // turn is one visit to the kernel: it submits all that is queued, waits for a
 // completion unless one is there, and hands the completions over.
 func (l *loop) turn() {
@@ -111,7 +113,7 @@ func (l *loop) turn() {
 		wait = 0
 	}
 	watching := false
-	if wait > 0 && l.line == nil {
+	if wait > 0 && (l.line == nil || l.later.armed) {
 		l.poll()
 		if watching = l.ring.bell.enterKernel(l.noArrivals); !watching {
 			return // submit those as well
@@ -183,7 +185,7 @@ func (l *loop) refused(errno syscall.Errno) {
 		l.lose("io_uring_enter was refused too often", errno)
 		return
 	}
-	time.Sleep(min(refusalPauseMin<<min(l.refusals, 16), refusalPauseMax))
+	time.Sleep(pause(l.refusals))
 }
 
 // reap hands over every completion that is there. Then it lets the woken
@@ -222,7 +224,7 @@ func (l *loop) push(e *sqe) {
 
 // underWay counts the operations that the kernel has taken and not completed.
 func (l *loop) underWay() int {
-	ops := l.slots.inFlight() - int(l.driver.pending())
+	ops := l.issued() - int(l.driver.pending())
 	if l.pollPending {
 		ops++ // one of those pending is the poll
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"time"
 )
 
 // Defaults and limits of Options.
@@ -11,6 +12,7 @@ const (
 	DefaultEntries       = 256
 	DefaultWorkers       = 64
 	DefaultRetries       = 64
+	DefaultRetryTime     = 10 * time.Second
 	DefaultEnterRetries  = 1024
 	DefaultTransferBytes = 1 << 30
 
@@ -31,9 +33,15 @@ type Options struct {
 	// commit. Default 64; negative leaves the kernel's default.
 	Workers int
 	// Retries is how often one operation is issued again in a row after the
-	// kernel gave it back undone (EAGAIN, EINTR, ECANCELED, EFAULT). Progress
-	// of a write starts the count again. Default 64; negative means never.
+	// kernel gave it back undone (EAGAIN, EINTR, ECANCELED, EFAULT). After the
+	// first few it waits between two tries, up to 10 ms. Progress of a write
+	// starts the count again. Default 64; negative means never.
 	Retries int
+	// RetryTime is for how long such an operation is issued again, even when
+	// Retries are used up: it fails when both are. Default 10 s, which is longer
+	// than the kernel keeps idle worker threads that others need the room of;
+	// negative leaves it to Retries alone.
+	RetryTime time.Duration
 	// EnterRetries is how often in a row the kernel may refuse a submission for
 	// want of resources while nothing is in flight that could free some, before the
 	// ring counts as lost. The pause between two tries grows to 10 ms. Default 1024.
@@ -47,6 +55,9 @@ type Options struct {
 
 	// open replaces the driver, for tests with a scripted kernel.
 	open func(entries, flags uint32) (driver, *openFailure)
+	// now and after are the clock, for tests with one of their own.
+	now   func() time.Time
+	after func(time.Duration, func())
 }
 
 // Hooks let a test see and hold the loop. Product code leaves them nil.
@@ -77,14 +88,22 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Retries, DefaultRetries)
 	setDefault(&o.EnterRetries, DefaultEnterRetries)
 	setDefault(&o.TransferBytes, DefaultTransferBytes)
+	setDefault(&o.RetryTime, DefaultRetryTime)
+	if o.Retries < 0 {
+		o.RetryTime = -1
+	}
 	o.Entries = 1 << bits.Len(uint(o.Entries-1))
 	if o.open == nil {
 		o.open = openDriver
 	}
+	if o.now == nil {
+		o.now = time.Now
+		o.after = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+	}
 	return o
 }
 
-func setDefault(field *int, value int) {
+func setDefault[T int | time.Duration](field *T, value T) {
 	if *field == 0 {
 		*field = value
 	}

@@ -20,6 +20,8 @@ type Ring struct {
 	// Op.Link. Producers push, the loop takes all of it.
 	arrivals atomic.Pointer[device.Op]
 	closing  atomic.Bool
+	// laterDue is set by a timer: the operations that wait are to go out again.
+	laterDue atomic.Bool
 	// ended is set once the loop takes no more operations; whoever pushed
 	// too late completes them itself.
 	ended atomic.Pointer[ending]

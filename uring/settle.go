@@ -80,13 +80,11 @@ func (l *loop) settle(userData uint64, res int32) {
 	op := at.op
 	switch {
 	case res < 0:
-		errno := syscall.Errno(-res)
-		if at.retries < l.options.Retries && l.givenBack(op.Kind, errno) {
-			at.retries++
-			l.send(index)
-			return
+		if errno := syscall.Errno(-res); givenBack(op.Kind, errno) {
+			l.retry(index, errno)
+		} else {
+			l.end(index, failure(op, at.done, errno))
 		}
-		l.end(index, failure(op, at.done, errno))
 	case !isWrite(op.Kind):
 		l.end(index, nil)
 	case res == 0:
@@ -108,29 +106,6 @@ func (l *loop) settle(userData uint64, res int32) {
 		}
 		l.end(index, nil)
 	}
-}
-
-// givenBack reports whether an errno means that the kernel gave the operation back
-// without an answer from the device: no resources, a signal, or the submitting
-// thread ended. Such an operation is issued again, a flush too, because it did
-// not run.
-//
-// Every other errno of a flush is final: the kernel reports a failed write-back
-// once, and a second flush would succeed without the data. So is EINTR, which may
-// come from part of the way through and hide such a report. The filesystems
-// that a ring is used on wait for the device uninterruptibly and do not give it.
-func (l *loop) givenBack(k device.Kind, errno syscall.Errno) bool {
-	switch {
-	case errno == syscall.EINTR && isFlush(k):
-		return false
-	case errno == syscall.EAGAIN, errno == syscall.EINTR:
-		l.ring.counters.again.Add(1)
-	case errno == syscall.ECANCELED, errno == syscall.EFAULT:
-		l.ring.counters.canceled.Add(1)
-	default:
-		return false
-	}
-	return true
 }
 
 // end frees the slot and completes its operation.

@@ -2,6 +2,7 @@ package uring
 
 import (
 	"sync/atomic"
+	"time"
 
 	"felix.local/felix/device"
 )
@@ -19,7 +20,9 @@ type slot struct {
 	generation uint32
 	done       int // bytes written by earlier pieces
 	asked      int // bytes of the piece under way
-	retries    int // times in a row it came back undone
+	retries    int // times in a row it came back undone and was issued again
+	// backSince is when it came back for the first time in this row.
+	backSince time.Time
 }
 
 // slots are all places in flight.
