@@ -82,10 +82,22 @@ func (e *BackendError) Error() string {
 // Unwrap gives the cause.
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// backendOptions size the backends. The zero value of system is the running one.
+// backendOptions size the backends, at most: a limit on threads gives fewer workers.
+// The zero value is the defaults on the running system.
 type backendOptions struct {
 	RingEntries, RingWorkersMax, PoolWorkers int
 	system                                   backendSystem
+}
+
+func (o backendOptions) withDefaults() backendOptions {
+	if o.RingWorkersMax == 0 {
+		o.RingWorkersMax = DefaultRingWorkersMax
+	}
+	if o.PoolWorkers == 0 {
+		o.PoolWorkers = DefaultPoolWorkers
+	}
+	o.system = o.system.withDefaults()
+	return o
 }
 
 // ringQueue is a ring as selection sees it.
@@ -105,8 +117,8 @@ type refusal struct {
 // puts the same bytes on the disk, or an error when the ring is required. What
 // the filesystem cannot do is found out on the way and refuses nothing.
 func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions) (device.Queue, Backend, error) {
-	system := o.system.withDefaults()
-	kernel := system.kernel()
+	o = o.withDefaults()
+	kernel, threads := o.system.kernel(), o.system.threads()
 	b := Backend{Requested: mode, Kernel: kernel.String(), Filesystem: "unknown"}
 	if space, err := fs.Space(root); err == nil {
 		b.Filesystem = space.Type
@@ -119,8 +131,10 @@ func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions
 		why = refusal{reason: "io_uring is turned off by the configuration"}
 	case denied != "" && mode != IOURingRequire:
 		why = refusal{reason: denied, remedy: `to use io_uring all the same, set FELIX_STORAGE_IO_URING=require`}
+	case threads.ringWorkers(o.RingWorkersMax) == 0 && mode != IOURingRequire:
+		why = refusal{reason: "the limit of threads leaves no room for the kernel's workers", remedy: raiseThreads(threads)}
 	default:
-		ring, found, refused := tryRing(&p, system, o)
+		ring, found, refused := tryRing(&p, o)
 		if refused == nil {
 			info := ring.Info()
 			b.Name, b.Driver, b.Ring = "ring", info.Driver, &info
@@ -137,7 +151,7 @@ func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions
 		return nil, b, &BackendError{Root: root, Reason: why.reason, Remedy: why.remedy, Err: why.err}
 	}
 
-	pool := fallback.Open(fallback.Options{Workers: o.PoolWorkers})
+	pool := fallback.Open(fallback.Options{Workers: threads.poolWorkers(o.PoolWorkers)})
 	b.Name, b.Reason, b.Remedy = "pool", why.reason, why.remedy
 	if errno := syscall.Errno(0); errors.As(why.err, &errno) {
 		b.Errno = errno
@@ -146,7 +160,7 @@ func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions
 	// to say so; until then nothing is taken for granted about it.
 	found, err := p.prove(pool)
 	if err != nil {
-		found = properties{directReason: "not found out: " + err.Error()}
+		found = properties{directReason: "not found out: " + p.text(err)}
 	}
 	b.learn(found)
 	return pool, b, nil
@@ -157,8 +171,10 @@ func (b *Backend) learn(p properties) {
 }
 
 // tryRing opens a ring and proves it.
-func tryRing(p *prover, system backendSystem, o backendOptions) (ringQueue, properties, *refusal) {
-	ring, err := system.openRing(uring.Options{Entries: o.RingEntries, Workers: o.RingWorkersMax})
+func tryRing(p *prover, o backendOptions) (ringQueue, properties, *refusal) {
+	system := o.system
+	workers := max(1, system.threads().ringWorkers(o.RingWorkersMax))
+	ring, err := system.openRing(uring.Options{Entries: o.RingEntries, Workers: workers})
 	if err != nil {
 		return nil, properties{}, &refusal{reason: err.Error(), remedy: remedy(err, system), err: err}
 	}
@@ -166,7 +182,7 @@ func tryRing(p *prover, system backendSystem, o backendOptions) (ringQueue, prop
 	if err == nil {
 		return ring, found, nil
 	}
-	why := &refusal{reason: whyUnusable(err), remedy: remedy(err, system), err: err}
+	why := &refusal{reason: p.whyUnusable(err), remedy: remedy(err, system), err: err}
 	// A ring that broke cannot be released and says so again; nothing but the
 	// temporary file was ever in its hands.
 	_ = ring.Close()
@@ -176,10 +192,10 @@ func tryRing(p *prover, system backendSystem, o backendOptions) (ringQueue, prop
 // whyUnusable words a proof that failed. A ring that breaks in use asks for a new
 // process; one that was only tried out is replaced by the pool, so of its error the
 // call and the kernel's answer are what matters.
-func whyUnusable(err error) string {
+func (p *prover) whyUnusable(err error) string {
 	var lost *uring.LostError
 	if errors.As(err, &lost) {
 		return fmt.Sprintf("io_uring can be set up but not used: %s: %v", lost.Call, lost.Cause)
 	}
-	return "io_uring can be set up but not used: " + err.Error()
+	return "io_uring can be set up but not used: " + p.text(err)
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -124,14 +123,15 @@ type backendSystem struct {
 	kernel   func() kernelID
 	openRing func(uring.Options) (ringQueue, error)
 	readFile func(path string) (string, error)
+	threads  func() ThreadLimits
 }
 
 func (s backendSystem) withDefaults() backendSystem {
 	if s.readFile == nil {
-		s.readFile = func(path string) (string, error) {
-			b, err := os.ReadFile(path)
-			return strings.TrimSpace(string(b)), err
-		}
+		s.readFile = readTrimmed
+	}
+	if s.threads == nil {
+		s.threads = func() ThreadLimits { return findThreadLimits(s.readFile) }
 	}
 	if s.kernel == nil {
 		s.kernel = func() kernelID { return runningKernel(s.readFile) }

@@ -19,8 +19,8 @@ import (
 type properties struct {
 	dsync, direct bool
 	directReason  string
-	// incomplete says that the disk took no temporary file, so that only a flush
-	// was carried out.
+	// incomplete says that the disk took no temporary file, or no data, and what
+	// was carried out all the same.
 	incomplete string
 }
 
@@ -40,6 +40,17 @@ var overwritesInPlace = map[string]bool{"ext4": true, "xfs": true}
 type prover struct {
 	fs               device.FS
 	root, filesystem string
+	temporary        string // path of the file of the latest proof
+}
+
+// text words an error without the name of the temporary file, which is another
+// one every time: reasons are shown in metrics and must not differ from one start
+// to the next.
+func (p *prover) text(err error) string {
+	if p.temporary == "" {
+		return err.Error()
+	}
+	return strings.ReplaceAll(err.Error(), p.temporary, "a temporary file")
 }
 
 // prove returns what works. An error means that the queue cannot be used; a disk
@@ -49,6 +60,7 @@ func (p *prover) prove(q device.Queue) (properties, error) {
 		return properties{}, err
 	}
 	path := filepath.Join(p.root, fmt.Sprintf("%s%d-%d", proofPrefix, os.Getpid(), time.Now().UnixNano()))
+	p.temporary = path
 	file, err := p.fs.OpenFile(path, device.CreateNew, 0o600)
 	if err != nil {
 		return p.proveByFlush(q, err)
@@ -68,14 +80,12 @@ func (p *prover) proveByFlush(q device.Queue, cause error) (properties, error) {
 		return properties{}, err
 	}
 	err = device.Do(q, &device.Op{Kind: device.FlushAll, File: dir})
-	return unproven(cause), errors.Join(err, dir.Close())
+	return p.unproven("a flush succeeded; writing was not tried out", cause), errors.Join(err, dir.Close())
 }
 
-func unproven(cause error) properties {
-	return properties{
-		directReason: "not found out: " + cause.Error(),
-		incomplete:   "a flush succeeded; writing was not tried out: " + cause.Error(),
-	}
+func (p *prover) unproven(carriedOut string, cause error) properties {
+	text := p.text(cause)
+	return properties{directReason: "not found out: " + text, incomplete: carriedOut + ": " + text}
 }
 
 // isDisksAnswer: the filesystem said no, so whatever carried the question works.
@@ -115,7 +125,7 @@ func (p *prover) proveOn(q device.Queue, file device.File, path string) (found p
 	fill(buf, 1)
 	if err = p.roundTrip(q, file, buf, 0, device.Write, device.Flush); err != nil {
 		if isDisksAnswer(err) {
-			return unproven(err), nil
+			return p.unproven("operations were answered; the disk took no data to read back", err), nil
 		}
 		return found, err
 	}
@@ -172,11 +182,11 @@ func (p *prover) proveDirect(q device.Queue, file device.File, path string, buf 
 		return false, "", err // the descriptor may be in use still
 	}
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
-		return false, "writing past the page cache: " + err.Error(), nil
+		return false, "writing past the page cache: " + p.text(err), nil
 	}
 	got := make([]byte, len(buf))
 	if _, err = file.ReadAt(got, 0); err != nil {
-		return false, "reading back: " + err.Error(), nil
+		return false, "reading back: " + p.text(err), nil
 	}
 	if !bytes.Equal(got, buf) {
 		return false, "what was written past the page cache was not read back", nil

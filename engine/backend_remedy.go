@@ -24,6 +24,10 @@ func remedy(err error, system backendSystem) string {
 	if errors.As(err, &refused) && len(refused.Missing) > 0 {
 		return "use Linux 5.6 or later"
 	}
+	var starved *uring.WorkerError
+	if errors.As(err, &starved) {
+		return raiseThreads(system.threads())
+	}
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		if device.ClassOf(err) == device.ClassUnsupported {
@@ -47,6 +51,11 @@ func remedy(err error, system backendSystem) string {
 	default:
 		return ""
 	}
+}
+
+func raiseThreads(now ThreadLimits) string {
+	return fmt.Sprintf("raise the limit of threads (now %v): ulimit -u, or LimitNPROC= of the service; "+
+		"and pids.max, which is TasksMax= of the service or the container's limit of PIDs", now)
 }
 
 // remedyForbidden tells the sysctl and a filter apart: both give EPERM.

@@ -3,13 +3,16 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -92,6 +95,7 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 		setup      error
 		answer     func(*device.Op) error
 		create     error
+		threads    uint64 // default unlimited
 
 		want     string // backend, or "refused"
 		reason   string // each part of it
@@ -134,11 +138,19 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 		{name: "an unlisted filesystem", filesystem: "btrfs", want: "ring", noDirect: "not known to overwrite in place"},
 		{
 			name: "the disk is full", answer: on(syscall.ENOSPC, device.Write, device.WriteDsync, device.Allocate),
-			want: "ring", reason: "writing was not tried out", noDsync: true, noDirect: "not found out",
+			want: "ring", reason: "the disk took no data to read back: write a temporary file at position 0: disk full", noDsync: true, noDirect: "not found out",
 		},
-		{name: "no room for a file", create: syscall.ENOSPC, want: "ring", reason: "a flush succeeded", noDsync: true, noDirect: "not found out"},
+		{name: "no room for a file", create: syscall.ENOSPC, want: "ring", reason: "a flush succeeded; writing was not tried out: open a temporary file: disk full", noDsync: true, noDirect: "not found out"},
 		{name: "a read-only disk", create: syscall.EROFS, want: "ring", reason: "a flush succeeded", noDsync: true, noDirect: "not found out"},
 		{name: "no room for a file and no enter", create: syscall.ENOSPC, answer: lost(syscall.EPERM), want: "pool", reason: "not used", noDsync: true, noDirect: "not found out", errno: syscall.EPERM},
+
+		{
+			name: "the kernel cannot start its workers", answer: on(&uring.WorkerError{Errno: syscall.ECANCELED, Tries: 1000, For: 10 * time.Second}, allKinds...),
+			want: "pool", reason: "could not start its worker threads", remedy: "ulimit -u unlimited, pids.max unlimited", errno: syscall.ECANCELED,
+		},
+		{name: "no room for workers", threads: 5, want: "pool", reason: "limit of threads", remedy: "ulimit -u 5, pids.max unlimited"},
+		{name: "no room for workers, required", mode: IOURingRequire, threads: 5, want: "ring"},
+		{name: "turned off, no room for workers", mode: IOURingOff, threads: 5, want: "pool", reason: "turned off"},
 
 		{name: "nfs", filesystem: "nfs", want: "pool", reason: "on nfs", remedy: "require", noDirect: "nfs"},
 		{name: "cifs", filesystem: "cifs", want: "pool", reason: "on cifs", noDirect: "cifs"},
@@ -172,10 +184,15 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 			if row.filesystem == "" {
 				row.filesystem = "ext4"
 			}
+			limits := ThreadLimits{User: math.MaxUint64, Cgroup: math.MaxUint64}
+			if row.threads != 0 {
+				limits.User = row.threads
+			}
 			root := t.TempDir()
 			disk := typedFS{FS: device.OS(), name: row.filesystem, create: row.create}
 			q, b, err := selectBackend(disk, root, row.mode, backendOptions{system: backendSystem{
-				kernel: func() kernelID { return row.kernel },
+				kernel:  func() kernelID { return row.kernel },
+				threads: func() ThreadLimits { return limits },
 				openRing: func(uring.Options) (ringQueue, error) {
 					if row.setup != nil {
 						return nil, row.setup
@@ -193,6 +210,9 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 				},
 			}})
 			wantEmpty(t, root)
+			if text := fmt.Sprint(err, b.Reason, b.DirectReason); strings.Contains(text, proofPrefix) {
+				t.Errorf("a name that changes from start to start: %s", text)
+			}
 			if row.want == "refused" {
 				var refused *BackendError
 				if !errors.As(err, &refused) || !errors.Is(err, row.errno) {

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"felix.local/felix/device"
+	"felix.local/felix/fallback"
+	"felix.local/felix/uring"
+)
+
+func TestTheLeastLimitOfControlGroupsIsFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  uint64
+	}{
+		"no control groups": {nil, math.MaxUint64},
+		"version 2": {
+			map[string]string{"/proc/self/cgroup": "0::/app/worker", "/sys/fs/cgroup/app/worker/pids.max": "200"},
+			200,
+		},
+		"a group above is stricter": {
+			map[string]string{
+				"/proc/self/cgroup":                  "0::/app/worker",
+				"/sys/fs/cgroup/app/worker/pids.max": "max", "/sys/fs/cgroup/app/pids.max": "70",
+			},
+			70,
+		},
+		"no limit": {
+			map[string]string{"/proc/self/cgroup": "0::/app", "/sys/fs/cgroup/app/pids.max": "max"},
+			math.MaxUint64,
+		},
+		"a container that sees its group as the root": {
+			map[string]string{"/proc/self/cgroup": "0::/", "/sys/fs/cgroup/pids.max": "100"},
+			100,
+		},
+		"version 1 with the host's path": {
+			map[string]string{
+				"/proc/self/cgroup":            "9:name=systemd:/x\n8:pids:/docker/f00\n0::/",
+				"/sys/fs/cgroup/pids/pids.max": "50",
+			},
+			50,
+		},
+		"a path with a colon": {
+			map[string]string{"/proc/self/cgroup": "0::/a:b", "/sys/fs/cgroup/a:b/pids.max": "9"},
+			9,
+		},
+		"a line of another kind": {map[string]string{"/proc/self/cgroup": "nothing"}, math.MaxUint64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := findThreadLimits(func(path string) (string, error) {
+				if text, ok := test.files[path]; ok {
+					return text, nil
+				}
+				return "", os.ErrNotExist
+			})
+			if got.Cgroup != test.want {
+				t.Errorf("got %d, want %d", got.Cgroup, test.want)
+			}
+			if got.User == 0 || got.Least() > got.User {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestWorkersLeaveRoomForTheProcess: a Go program that cannot start a thread ends.
+func TestWorkersLeaveRoomForTheProcess(t *testing.T) {
+	visited := uint64(runtime.GOMAXPROCS(0) + 2)
+	for _, limit := range []uint64{1, 2, 10, 12, 100, 1000, 32768, math.MaxUint64} {
+		for _, l := range []ThreadLimits{{User: limit, Cgroup: math.MaxUint64}, {User: math.MaxUint64, Cgroup: limit}} {
+			ring, pool := l.ringWorkers(64), l.poolWorkers(32)
+			if uint64(ring)*visited > limit/2 && ring > 0 {
+				t.Errorf("%v: %d kernel workers on each of %d threads", l, ring, visited)
+			}
+			if pool > 1 && uint64(pool) > limit/4 {
+				t.Errorf("%v: %d pool workers", l, pool)
+			}
+			if pool < 1 || ring > 64 || pool > 32 {
+				t.Errorf("%v: %d pool workers, %d kernel workers", l, pool, ring)
+			}
+		}
+	}
+	none := ThreadLimits{User: math.MaxUint64, Cgroup: math.MaxUint64}
+	if none.ringWorkers(64) != 64 || none.poolWorkers(32) != 32 {
+		t.Error("without a limit there are fewer workers than asked for")
+	}
+}
+
+func TestBothBackendsObeyTheLimitOfThreads(t *testing.T) {
+	visited := uint64(runtime.GOMAXPROCS(0) + 2)
+	limits := ThreadLimits{User: 6 * visited, Cgroup: math.MaxUint64}
+	asked := 0
+	system := backendSystem{
+		kernel:  func() kernelID { return kernelID{release: "6.12.0"} },
+		threads: func() ThreadLimits { return limits },
+		openRing: func(o uring.Options) (ringQueue, error) {
+			asked = o.Workers
+			return fakeRing{fallback.Open(fallback.Options{Workers: 1}), on(nil)}, nil
+		},
+	}
+	ring, b, err := selectBackend(device.OS(), t.TempDir(), IOURingRequire, backendOptions{system: system})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Close(); err != nil {
+		t.Error(err)
+	}
+	if asked != 3 || !strings.HasPrefix(b.Name, "ring") {
+		t.Errorf("%v was opened with %d workers, want 3", b, asked)
+	}
+	pool, _, err := selectBackend(device.OS(), t.TempDir(), IOURingOff, backendOptions{system: system})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := pool.Stats().InFlightMax, int(limits.User/4); got != want {
+		t.Errorf("the pool has %d workers, want %d", got, want)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+}
