@@ -91,10 +91,10 @@ func threadCount(n uint64) string {
 }
 
 // ringWorkers is how many kernel workers each thread that submits to a ring may
-// have, at most most. Half of the limit is for them. The loop of the ring moves
+// have, at most most; 0 is no room. A third of the limit is for them. The loop of the ring moves
 // between the threads that run Go code, and every one it was on keeps its workers.
 func (l ThreadLimits) ringWorkers(most int) int {
-	return atMost(most, l.Least()/2/uint64(runtime.GOMAXPROCS(0)+2))
+	return atMost(most, l.Least()/3/uint64(runtime.GOMAXPROCS(0)+2))
 }
 
 // poolWorkers is how many threads the pool may block, at most most: a quarter of
