@@ -83,7 +83,7 @@ func (e doctorEvent) text() string {
 		line("", "inline %d µs, pool %d µs, ring %s", c.InlineMicros, c.PoolMicros, orNone(c.RingMicros))
 		line("", "over written blocks past the page cache: %s", orNone(c.DirectOverwriteMicros))
 	}
-	line("limits", "open files %s, locked memory %s", e.Limits.OpenFiles, e.Limits.LockedMemoryBytes)
+	line("limits", "%s", e.Limits.text())
 	for _, w := range e.Warnings {
 		line("warning", "%s", w)
 	}

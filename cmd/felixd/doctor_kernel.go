@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"felix.local/felix/engine"
 	"felix.local/felix/uring"
 )
 
@@ -131,14 +132,28 @@ func ringFeatures(bits uint32) []string {
 type limitsReport struct {
 	OpenFiles         string `json:"open_files"`
 	LockedMemoryBytes string `json:"locked_memory_bytes"`
+	// Threads is for all threads of the user, CgroupThreads for those of the
+	// control groups around this process (pids.max).
+	Threads       string `json:"threads"`
+	CgroupThreads string `json:"cgroup_threads"`
 }
 
-// openFilesLow is below what a store with a few hundred shards is comfortable with.
-const openFilesLow = 1024
+func (r limitsReport) text() string {
+	return fmt.Sprintf("open files %s, locked memory %s, threads %s, pids.max %s",
+		r.OpenFiles, r.LockedMemoryBytes, r.Threads, r.CgroupThreads)
+}
+
+const (
+	// openFilesLow is below what a store with a few hundred shards is comfortable with.
+	openFilesLow = 1024
+	// threadsLow is below what the workers of either backend come to by default
+	// with what the program needs for itself.
+	threadsLow = 256
+)
 
 func (d *doctor) limits() limitsReport {
-	var files, locked unix.Rlimit
-	report := limitsReport{OpenFiles: "unknown", LockedMemoryBytes: "unknown"}
+	var files, locked, threads unix.Rlimit
+	report := limitsReport{OpenFiles: "unknown", LockedMemoryBytes: "unknown", Threads: "unknown"}
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
 		report.OpenFiles = limitText(files)
 		if files.Cur < openFilesLow {
@@ -148,17 +163,30 @@ func (d *doctor) limits() limitsReport {
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked); err == nil {
 		report.LockedMemoryBytes = limitText(locked)
 	}
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &threads); err == nil {
+		report.Threads = limitText(threads)
+	}
+	found := engine.FindThreadLimits()
+	report.CgroupThreads = limitNumber(found.Cgroup)
+	d.judgeThreads(found)
 	return report
 }
 
-func limitText(l unix.Rlimit) string {
-	one := func(n uint64) string {
-		if n == math.MaxUint64 {
-			return "unlimited"
-		}
-		return fmt.Sprint(n)
+// judgeThreads warns of a limit that leaves the store few workers.
+func (d *doctor) judgeThreads(l engine.ThreadLimits) {
+	if l.Least() < threadsLow {
+		d.warn("at most %d threads (%v), the kernel's workers behind the ring among them; "+
+			"raise ulimit -u and pids.max, or writes and flushes wait for each other", l.Least(), l)
 	}
-	return one(l.Cur) + "/" + one(l.Max)
+}
+
+func limitText(l unix.Rlimit) string { return limitNumber(l.Cur) + "/" + limitNumber(l.Max) }
+
+func limitNumber(n uint64) string {
+	if n == math.MaxUint64 {
+		return "unlimited"
+	}
+	return fmt.Sprint(n)
 }
 
 func environ() []string { return os.Environ() }
