@@ -13,6 +13,7 @@ var queueFacts = []fact{
 	{"carries out all ops of one submission", carriesOutMixedSubmission},
 	{"takes a submission of nothing", takesEmptySubmission},
 	{"takes an op again after its completion", takesOpAgain},
+	{"delivers several ops to one channel, each once", deliversToOneChannel},
 	{"goes on after its caller gave up", goesOnAfterCallerGaveUp},
 	{"counts ops and errors by kind", countsByKind},
 }
@@ -138,6 +139,52 @@ func takesOpAgain(e *env) {
 	op.Kind, op.Buf = device.Flush, nil
 	e.do(op)
 	e.wantContent("f", b)
+}
+
+// deliversToOneChannel has ops of every outcome: of all kinds, without work, one
+// that fails, and one that comes after the queue was closed.
+func deliversToOneChannel(e *env) {
+	f := e.create("f")
+	readOnly := e.open("f", device.ReadOnly)
+	b := e.buffer(200*pieceBytes, 1)
+	ops := pieces(f, b)
+	fails := &device.Op{Kind: device.Write, File: readOnly, Buf: b[:1]}
+	late := &device.Op{Kind: device.Flush, File: f}
+	ops = append(ops, fails,
+		&device.Op{Kind: device.WriteDsync, File: f, Buf: b[:pieceBytes]},
+		&device.Op{Kind: device.Write, File: f}, // nothing to write
+		&device.Op{Kind: device.Flush, File: f},
+		&device.Op{Kind: device.FlushAll, File: f})
+	results := make(chan *device.Op, len(ops)+1)
+	for _, op := range append(ops, late) {
+		op.Results = results
+	}
+	deliveries := make(map[*device.Op]int)
+	receive := func() {
+		op := <-results
+		deliveries[op]++
+		if wrong := op == fails || op == late; (op.Err != nil) != wrong || !wrong && op.N != len(op.Buf) {
+			e.Fatalf("%v: %d of %d bytes: %v", op.Kind, op.N, len(op.Buf), op.Err)
+		}
+	}
+	for range 2 { // an op is taken again after its completion
+		e.Queue.Submit(ops...)
+		for range ops {
+			receive()
+		}
+	}
+	e.wantContent("f", b)
+	e.wantNoMoreCompletions(ops)
+	e.Queue.Submit(late)
+	receive()
+	if len(results) != 0 {
+		e.Fatalf("%d results too many", len(results))
+	}
+	for i, op := range ops {
+		if deliveries[op] != 2 {
+			e.Fatalf("op %d was delivered %d times, want 2", i, deliveries[op])
+		}
+	}
 }
 
 // goesOnAfterCallerGaveUp submits, looks away at once, and finds the bytes there
