@@ -27,10 +27,13 @@ type flushRig struct {
 	acked map[uint64][]byte
 }
 
-func newFlushRig(t *testing.T, mode engine.FsyncMode, background bool) *flushRig {
+func newFlushRig(t *testing.T, mode engine.FsyncMode, background bool, change ...func(*engine.Config)) *flushRig {
 	t.Helper()
 	w := newFaultWorld("", sharedPool(t), faultConfig(mode, background), faultdisk.Options{TrackDirty: true})
 	w.cfg.FsyncInterval = tickInterval
+	for _, f := range change {
+		f(&w.cfg)
+	}
 	r := newRigIn(t, fastDir(t), func(c *engine.Config) { *c = w.cfg })
 	return &flushRig{orderRig: &orderRig{rig: r, disk: w.disk, mark: w.mark}, acked: make(map[uint64][]byte)}
 }
@@ -49,7 +52,7 @@ func (r *flushRig) put() error {
 
 // putUntil appends until the condition holds or an append fails.
 func (r *flushRig) putUntil(reached func() bool) error {
-	for range 60 {
+	for range 200 {
 		if reached() {
 			return nil
 		}
@@ -57,7 +60,7 @@ func (r *flushRig) putUntil(reached func() bool) error {
 			return err
 		}
 	}
-	return errors.New("60 records did not bring it about")
+	return errors.New("200 records did not bring it about")
 }
 
 // segmentFlushes are the flushes of the log's segments, and which of them
