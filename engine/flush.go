@@ -146,17 +146,27 @@ func (p *flushPass) release() {
 
 // flushLogs flushes every log that needs it, all of them in one submission and,
 // for logs with a retired segment, a second one. Each log is judged as its flush
-// completes: one that hangs keeps no other log waiting.
-func (s *Store) flushLogs(logs []*Log) {
+// completes, told to judged if that is set, and back on the timer's list if it has
+// more to flush: one that hangs keeps no other log waiting.
+func (s *Store) flushLogs(logs []*Log, judged func(*Log)) {
 	passes := make(map[*device.Op]*flushPass)
 	ops := make([]*device.Op, 0, len(logs))
 	results := make(chan *device.Op, len(logs))
-	for _, l := range logs {
-		if p := l.beginFlush(); p != nil {
-			p.op.Results = results
-			passes[&p.op] = p
-			ops = append(ops, &p.op)
+	over := func(l *Log) {
+		s.becameDirty(l, l.needsFlush())
+		if judged != nil {
+			judged(l)
 		}
+	}
+	for _, l := range logs {
+		p := l.beginFlush()
+		if p == nil {
+			over(l) // it may have a flush under way that covers only a part
+			continue
+		}
+		p.op.Results = results
+		passes[&p.op] = p
+		ops = append(ops, &p.op)
 	}
 	for len(passes) > 0 {
 		if len(ops) > 0 {
@@ -165,16 +175,14 @@ func (s *Store) flushLogs(logs []*Log) {
 		}
 		// One is waited for; what has completed beside it goes on together.
 		for op := <-results; op != nil; op = received(results) {
-			if passes[op].round() {
+			p := passes[op]
+			if p.round() {
 				ops = append(ops, op)
-			} else {
-				delete(passes, op)
+				continue
 			}
+			delete(passes, op)
+			over(p.log)
 		}
-	}
-	for _, l := range logs {
-		// A log whose flush was under way already may have more to flush.
-		s.becameDirty(l, l.needsFlush())
 	}
 }
 

@@ -239,7 +239,7 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered) *Log {
 		maintenance: make(chan struct{}, 1),
 	}
 	l.commitFn = func() { l.commit(nil) }
-	l.flushFn = func() { s.flushLogs([]*Log{l}) }
+	l.flushFn = func() { s.flushLogs([]*Log{l}, nil) }
 	a := r.Active
 	l.mu.sealed = r.Sealed
 	l.mu.active = writer{

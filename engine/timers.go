@@ -96,7 +96,7 @@ func (s *Store) startTimers() {
 			logs := s.takeFlushList()
 			go func() {
 				defer s.running.Done()
-				s.flushLogs(logs)
+				s.flushLogs(logs, nil)
 			}()
 		})
 	}

@@ -92,11 +92,15 @@ func (s *Store) makeRoom(l *Log) {
 			return
 		}
 	}
-	// Everybody has unsynced bytes: flush the longest unused, in one submission.
+	// Everybody has unsynced bytes: flush the longest unused, in one submission,
+	// and go on as soon as one of them has made room.
 	candidates = candidates[:min(roomFlush, len(candidates))]
-	s.flushLogs(candidates)
-	for _, other := range candidates {
-		other.giveUpFile()
+	judged := make(chan *Log, len(candidates))
+	go s.flushLogs(candidates, func(other *Log) { judged <- other })
+	for range candidates {
+		if other := <-judged; other.giveUpFile() && c.open() < c.max {
+			return
+		}
 	}
 }
 
