@@ -81,6 +81,7 @@ func (w *markWrite) end() error {
 	l := w.log
 	if w.file != nil {
 		if w.err == nil {
+			l.store.keepIfUnknown(&w.op)
 			w.err = w.op.Err
 		}
 		if w.err == nil && w.synced && w.op.Kind == device.Write {

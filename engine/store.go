@@ -96,11 +96,21 @@ func (s *Store) backendLost(cause error) {
 	if s.lost.Swap(true) {
 		return
 	}
-	go func() {
-		for _, l := range s.logs() {
-			_ = l.poisonWith(cause)
-		}
-	}()
+	go s.poisonAll(cause)
+}
+
+func (s *Store) poisonAll(cause error) {
+	for _, l := range s.logs() {
+		_ = l.poisonWith(cause)
+	}
+}
+
+// watchBackend notices a broken backend when nobody submits anything, and poisons
+// logs that were being opened when it broke.
+func (s *Store) watchBackend() {
+	if lost := s.queue.Stats().Lost; lost != nil {
+		s.poisonAll(&device.Error{Op: "submit", Path: s.root, Pos: -1, Class: device.ClassOutcomeUnknown, Err: lost})
+	}
 }
 
 // closeAfter closes a file that one operation used, unless its outcome is

@@ -79,6 +79,10 @@ func (s *Store) every(interval time.Duration, work func()) {
 // everything it acknowledged.
 const lazyMarkInterval = 100 * time.Millisecond
 
+// backendWatchInterval is how long logs that submit nothing may go on after the
+// backend broke.
+const backendWatchInterval = 100 * time.Millisecond
+
 // syncedMarksPerTick bounds the durable writes of marks that one tick adds to
 // those of commits; the rest has its turn at the next tick.
 const syncedMarksPerTick = 1024
@@ -100,7 +104,8 @@ func (s *Store) startTimers() {
 			}()
 		})
 	}
-	s.every(lazyMarkInterval, s.markTick())
+	s.every(lazyMarkInterval, s.markTick(syncedMarksPerTick))
+	s.every(backendWatchInterval, s.watchBackend)
 	if s.cfg.RetentionBytes > 0 || s.cfg.RetentionAge > 0 {
 		s.every(s.cfg.RetentionInterval, s.enforceRetention)
 	}
@@ -108,8 +113,8 @@ func (s *Store) startTimers() {
 
 // markTick gives the work of one mark tick: every mark that moved goes to the
 // page cache, and once per MarkSyncInterval those that moved since are made
-// durable.
-func (s *Store) markTick() func() {
+// durable, at most syncedMax in one tick.
+func (s *Store) markTick(syncedMax int) func() {
 	synced := time.Now()
 	var moved []*Log
 	return func() {
@@ -123,7 +128,7 @@ func (s *Store) markTick() func() {
 			return
 		}
 		moved = dedupe(moved)
-		turn := moved[:min(syncedMarksPerTick, len(moved))]
+		turn := moved[:min(syncedMax, len(moved))]
 		s.saveMarks(turn, true)
 		if moved = moved[len(turn):]; len(moved) == 0 {
 			synced, moved = time.Now(), nil
