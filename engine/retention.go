@@ -73,8 +73,9 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 		total += l.mu.retired.size
 		successor = l.mu.retired.createdAt
 	}
+	anchored := len(sealed) > 1 || l.anchoredLocked()
 	l.mu.Unlock()
-	if len(sealed) == 0 {
+	if len(sealed) == 0 || !anchored {
 		return segment.Descriptor{}, false, nil
 	}
 	for _, d := range sealed {
@@ -105,6 +106,15 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 func expired(now, newestRecord, successorCreated uint64, age time.Duration) bool {
 	last := min(newestRecord, successorCreated)
 	return now > last && now-last > uint64(age.Microseconds())
+}
+
+// anchoredLocked says whether a segment that is not sealed has a durable header. A
+// background roll writes the header without a flush; if the last sealed segment
+// went before that, a power loss could leave nothing that says at which offset the
+// log stands.
+func (l *Log) anchoredLocked() bool {
+	r := l.mu.retired
+	return l.mu.active.synced >= segment.HeaderSize || r != nil && r.synced >= segment.HeaderSize
 }
 
 func (l *Log) newestTimestamp(d segment.Descriptor) (uint64, error) {
