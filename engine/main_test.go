@@ -55,6 +55,8 @@ func child(t testing.TB, job string, settings ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), childVariable+"="+job)
+	// The race detector waits a second at the end of every process otherwise.
+	cmd.Env = append(cmd.Env, "GORACE="+strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	cmd.Env = append(cmd.Env, settings...)
 	return cmd
 }
