@@ -35,7 +35,11 @@
 //     length may follow later.
 //   - durable.mark is written only after the sync it describes returned, with one
 //     write in flight per log.
+//   - Of one log at most one flush of a segment is in flight, and its verdict is
+//     known before the next begins: of two, the kernel tells only one that bytes
+//     were lost.
 //   - A failed flush is final: the log is poisoned until its Store is closed.
+//   - No log waits for another's flush that hangs.
 //   - Offsets of staged appends are provisional. When a batch fails, it and all
 //     that is staged behind it complete with that error, in order, before any of
 //     those offsets is assigned again.

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"runtime"
 	"syscall"
 	"testing"
 
@@ -237,53 +236,4 @@ func TestAReadBesideATruncationNeverMeetsAFileThatIsBeingCut(t *testing.T) {
 		}
 		check(t, r, "after")
 	})
-}
-
-// The kernel reports a failed write-back once per descriptor: of two flushes at a
-// time one gets the error, and the other a success that proves nothing.
-func TestTheFlushesOfALogNeverOverlap(t *testing.T) {
-	for _, background := range []bool{false, true} {
-		r := newOrderRig(t, engine.FsyncPeriodic, background)
-		r.appendSizes(80, 80)
-		former := r.active().ID
-		flush := r.disk.Inject(faultdisk.Fault{
-			Kinds: faultdisk.Flush, Path: named(segment.LogName(former)), Stall: true, Errno: syscall.EIO,
-		})
-		synced, appended := make(chan error, 1), make(chan error, 1)
-		go func() { synced <- r.log.Sync(r.ctx) }()
-		<-flush.Reached()
-		go func() { // rolls on the way, which ends in a seal
-			var err error
-			for n := 0; n < 40 && err == nil; n++ {
-				_, err = r.log.Append(r.ctx, engine.Record{Payload: make([]byte, 80)})
-			}
-			appended <- err
-		}()
-		for tail := uint64(0); tail != r.log.TailOffset(); { // until it is stuck, or through
-			tail = r.log.TailOffset()
-			for range 1000 {
-				runtime.Gosched()
-			}
-		}
-		flush.Release()
-		for _, err := range []error{<-synced, <-appended} {
-			if !errors.Is(err, engine.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
-				t.Errorf("background %v: %v", background, err)
-			}
-		}
-		if n := r.log.DurableOffset(); n != 0 {
-			t.Errorf("background %v: durable %d over a failed flush", background, n)
-		}
-		_ = r.store.Close(r.ctx)
-		r.store = nil
-		flushes := 0
-		for _, e := range r.disk.Log(faultdisk.Flush) {
-			if e.Name == segment.LogName(former) {
-				flushes++
-			}
-		}
-		if flushes != 1 {
-			t.Errorf("background %v: %d flushes", background, flushes)
-		}
-	}
 }
