@@ -65,7 +65,7 @@ func TestALimitOnThreadsIsSurvivedOrNamed(t *testing.T) {
 }
 
 // noMoreThreads makes this process one of a user whose threads are limited to those
-// there are, until raise is called. The Go runtime gets enough threads before,
+// there are, until raise is called. The Go runtime gets enough idle threads before,
 // because it ends the process when it cannot start one.
 func noMoreThreads(t *testing.T) (raise func()) {
 	t.Helper()
@@ -84,6 +84,8 @@ func noMoreThreads(t *testing.T) (raise func()) {
 		})
 	}
 	ready.Wait()
+	close(release)
+	all.Wait()
 
 	// Root is not limited, and keeps the way back for removing the test's files.
 	const nobodyElse = 1_987_654_321
@@ -109,7 +111,5 @@ func noMoreThreads(t *testing.T) (raise func()) {
 		}
 	}
 	set(uint64(len(tasks)))
-	close(release)
-	all.Wait()
 	return func() { set(before.Cur) }
 }
