@@ -20,9 +20,10 @@ type Latency struct {
 // latencyMax is the longest time a recorder tells apart; longer ones count as it.
 const latencyMax = 10 * time.Minute
 
-// recordersMax bounds the recorders of a run, each of which takes about 160 KiB:
-// a hundred thousand publishers with one each would take 16 GiB.
-const recordersMax = 64
+// recordersMax bounds the recorders of a run, each of which takes about 160 KiB.
+// One for each publisher would push the code under test out of the caches, and
+// those of a hundred thousand publishers would take 16 GiB.
+const recordersMax = 8
 
 // recorder collects the latencies of one publisher, or of several when there are
 // more than recordersMax.

@@ -42,6 +42,9 @@ func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, erro
 			go l.commitFn()
 		}
 	}
+	if p.crowd != nil && ctx.Done() != nil {
+		p.crowd.wait()
+	}
 	if !signalled(ctx, p.done) {
 		return AppendResult{}, p.unknown(ctx)
 	}
@@ -71,11 +74,14 @@ type Pending struct {
 	b            *batch
 	result       AppendResult
 	payloadBytes int64
-	started      time.Time
+	started      time.Time // zero when nobody observes
 	// done is the batch's signal that this append waits for. lone says that it is
 	// this append's own and reused after it was received; no handle has one.
 	done chan struct{}
 	lone bool
+	// crowd is what a blocking append that is not alone in its batch waits for
+	// before it looks at done.
+	crowd *crowd
 }
 
 // Done is closed when the append was acknowledged or failed.
@@ -122,6 +128,8 @@ func (p Pending) outcome() (AppendResult, error) {
 	if p.b.err != nil {
 		return AppendResult{}, p.b.err
 	}
-	p.log.store.observer.Appended(int(p.result.Last-p.result.First+1), p.payloadBytes, time.Since(p.started))
+	if s := p.log.store; s.observed {
+		s.observer.Appended(int(p.result.Last-p.result.First+1), p.payloadBytes, time.Since(p.started))
+	}
 	return p.result, nil
 }

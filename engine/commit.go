@@ -3,6 +3,8 @@ package engine
 import (
 	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The gathering pause. When a batch completes, its waiters come back within
@@ -26,8 +28,15 @@ func (l *Log) gather() {
 	bound := min(l.last.flush/gatherFraction, gatherMax)
 	for l.stagedAppends.Load() < expected && time.Since(l.last.at) < bound {
 		runtime.Gosched()
+		yieldThread()
 	}
 }
+
+// yieldThread lets other threads run on this CPU. The runtime yields among the
+// goroutines of one thread only; those that another thread took over wait with it
+// when the kernel put both on one CPU, and would come after the flush they are
+// waited for.
+func yieldThread() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // commit is the commit loop: the only code that writes to the active segment. It
 // runs while there is work and is started by whoever stages the first batch.
@@ -114,6 +123,9 @@ func (l *Log) release(b *batch) {
 	}
 	if b.done != nil {
 		close(b.done)
+	}
+	if b.crowd != nil {
+		b.crowd.end() // after done, which they look at next
 	}
 	l.store.arena.Give(b.buf)
 	b.buf = nil

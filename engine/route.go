@@ -25,7 +25,7 @@ const (
 	inlineTokens = 8
 	// soloStreak is how many commits in a row one log must have made, without
 	// any of another log between them, before its dsync writes go inline.
-	soloStreak = 256
+	soloStreak = 64
 )
 
 // solo watches whether one log has the device to itself.

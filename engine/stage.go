@@ -37,7 +37,10 @@ func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint1
 // result is kept as a handle. lead says that no commit loop runs and the caller
 // must start one.
 func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pending, lead bool, err error) {
-	p = Pending{log: l, started: time.Now()}
+	p = Pending{log: l}
+	if l.store.observed {
+		p.started = time.Now()
+	}
 	size, payloadBytes, version, err := l.measure(records)
 	if err != nil {
 		return Pending{}, false, err
@@ -77,6 +80,9 @@ func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pendi
 	p.payloadBytes = payloadBytes
 	p.lone = !handle && p.b.appends == 1
 	p.done = l.signalLocked(p.b, p.lone)
+	if !handle && !p.lone && l.cfg.FsyncMode == FsyncOnCommit {
+		p.crowd = p.b.joinCrowd()
+	}
 	lead = !l.mu.committing
 	l.mu.committing = true
 	l.mu.Unlock()

@@ -27,6 +27,9 @@ type Store struct {
 	locks    []io.Closer
 	logger   *slog.Logger
 	observer Observer
+	// observed is false when the observer is none, so that an append then need
+	// not read the clock for it.
+	observed bool
 
 	arena        *device.Arena
 	staging      *budget
