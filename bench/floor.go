@@ -118,7 +118,7 @@ type meter struct {
 
 // growing is the median time of one durable write at the end of the file.
 func (m *meter) growing(do func(*device.Op) error) (time.Duration, error) {
-	took := make([]time.Duration, 0, m.samples)
+	var took []time.Duration
 	var write, flush device.Op
 	for range m.samples {
 		if err := m.ctx.Err(); err != nil {
@@ -152,7 +152,7 @@ func (m *meter) directOverwrite(path string) time.Duration {
 		return 0
 	}
 	defer unix.Close(fd)
-	took := make([]time.Duration, 0, m.samples)
+	var took []time.Duration
 	for range m.samples {
 		if m.ctx.Err() != nil {
 			return 0
