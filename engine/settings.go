@@ -87,9 +87,9 @@ func Variables() []Variable {
 		},
 		integer("FELIX_STORAGE_RING_ENTRIES", "256", "entries of the submission queue", "RingEntries",
 			func(c *Config) *int { return &c.RingEntries }),
-		integer("FELIX_STORAGE_RING_WORKERS_MAX", "64", "kernel worker threads behind the ring at most", "RingWorkersMax",
+		integer("FELIX_STORAGE_RING_WORKERS_MAX", "64", "kernel worker threads behind the ring at most; fewer under a limit on threads", "RingWorkersMax",
 			func(c *Config) *int { return &c.RingWorkersMax }),
-		integer("FELIX_STORAGE_POOL_WORKERS", "32", "operations the blocking pool has under way at most", "PoolWorkers",
+		integer("FELIX_STORAGE_POOL_WORKERS", "32", "operations the blocking pool has under way at most; fewer under a limit on threads", "PoolWorkers",
 			func(c *Config) *int { return &c.PoolWorkers }),
 	}
 }
