@@ -1,6 +1,7 @@
-package simdisk_test
+package powerloss
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -16,9 +17,9 @@ import (
 // then, since the kernel counts the lost pages as clean and tells of an error
 // once per open file. Nothing may be reported durable on the strength of it.
 func TestARollReportsNothingDurableWhileAFlushOfItsSegmentHasFailedUnseen(t *testing.T) {
-	for _, threshold := range []int{100, 60} {
+	for _, threshold := range []int{inlineRolls, backgroundRolls} {
 		s := scenario{mode: engine.FsyncNone, threshold: threshold}
-		t.Run(map[int]string{100: "inline", 60: "background"}[threshold], func(t *testing.T) {
+		t.Run(s.rolls(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { rollBesideFailedFlush(t, s) })
 		})
 	}
@@ -27,8 +28,14 @@ func TestARollReportsNothingDurableWhileAFlushOfItsSegmentHasFailedUnseen(t *tes
 func rollBesideFailedFlush(t *testing.T, s scenario) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	r := newRig(t)
-	q := r.NewQueue(simdisk.QueueOptions{Mode: simdisk.Stepped})
+	h := newSimulated(simdisk.QueueOptions{})
+	q := h.disk.NewQueue(simdisk.QueueOptions{Mode: simdisk.Stepped})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Everything completes at once but the operation held.
 	held := make(chan uint64, 1)
 	hold := false
@@ -48,14 +55,14 @@ func rollBesideFailedFlush(t *testing.T, s scenario) {
 			q.Step(op.ID)
 		}
 	}()
-	config := s.config(r.Disk, q)
+	config := s.config(h.disk, q)
 	config.MarkSyncInterval = 0
-	store, err := engine.OpenStore(ctx, path("store"), config)
-	r.must(err)
-	l, err := store.OpenLog(ctx, scenarioKey())
-	r.must(err)
+	store, err := engine.OpenStore(ctx, h.store(), config)
+	must(err)
+	l, err := store.OpenLog(ctx, shardKey(0))
+	must(err)
 	append1 := func() {
-		_, err := l.Append(ctx, engine.Record{Payload: fill('a', 1000)})
+		_, err := l.Append(ctx, engine.Record{Payload: bytes.Repeat([]byte{'a'}, 1000)})
 		if err != nil {
 			t.Log("an append beside the failure:", err)
 		}
@@ -65,7 +72,7 @@ func rollBesideFailedFlush(t *testing.T, s scenario) {
 	}
 	synctest.Wait()
 	hold = true
-	r.FailSync(simdisk.SyncFault{Files: true, Path: func(path string) bool { return strings.HasSuffix(path, ".log") }})
+	h.disk.FailSync(simdisk.SyncFault{Files: true, Path: func(path string) bool { return strings.HasSuffix(path, ".log") }})
 	synced := make(chan error, 1)
 	go func() { synced <- l.Sync(ctx) }()
 	failed := <-held
@@ -92,5 +99,5 @@ func rollBesideFailedFlush(t *testing.T, s scenario) {
 	_ = store.Close(ctx)
 	stop()
 	synctest.Wait()
-	r.must(q.Close())
+	must(q.Close())
 }

@@ -1,0 +1,87 @@
+package powerloss
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"felix.local/felix/device"
+	"felix.local/felix/recovery"
+	"felix.local/felix/segment"
+)
+
+// describeImage says what had to be there, and what was found.
+func describeImage(i image, found host) string {
+	var text strings.Builder
+	for s, e := range i.expect {
+		fmt.Fprintf(&text, "shard %d had to hold offsets from %d to %d on, up to %d, or %d after a power loss while it opened, of %d",
+			s, e.baseMin, e.baseMax, e.held, e.durable, len(e.want))
+		if e.emptied != nil {
+			fmt.Fprintf(&text, ", or to be empty at %d", *e.emptied)
+		}
+		text.WriteByte('\n')
+	}
+	return text.String() + "the crash left\n" + listing(found, len(i.expect))
+}
+
+// listing describes the files of a host's shards.
+func listing(h host, shards int) string {
+	fs, queue, err := h.boot()
+	if err != nil {
+		return err.Error()
+	}
+	defer queue.Close()
+	var text strings.Builder
+	for shard := range shards {
+		dir := filepath.Join(h.store(), shardKey(shard).DirName())
+		entries, err := fs.ReadDir(dir)
+		if err != nil {
+			fmt.Fprintln(&text, err)
+		}
+		for _, e := range entries {
+			fmt.Fprintf(&text, "%d/%s: %s\n", shard, e.Name, describeFile(fs, filepath.Join(dir, e.Name)))
+		}
+	}
+	return text.String()
+}
+
+func describeFile(fs device.FS, path string) string {
+	b, err := contentOf(fs, path)
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%d bytes", len(b))
+	if mark, ok := recovery.DecodeMark(b); ok {
+		text += fmt.Sprintf(", mark %+v", mark)
+	}
+	if !strings.HasSuffix(path, ".log") {
+		return text
+	}
+	scan, err := segment.Scan(bytes.NewReader(b), int64(len(b)), segment.ScanOptions{})
+	text += fmt.Sprintf(", offsets %d to %d, intact to %d", scan.Header.BaseOffset, scan.NextOffset, scan.ValidEnd)
+	if err != nil {
+		text += fmt.Sprintf(", %v", err)
+	}
+	if scan.Damage != nil {
+		text += fmt.Sprintf(", %v, %d intact after", scan.Damage.Cause, scan.Damage.IntactAfter)
+	}
+	return text
+}
+
+func contentOf(fs device.FS, path string) ([]byte, error) {
+	f, err := fs.OpenFile(path, device.ReadOnly, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); n != len(b) {
+		return nil, fmt.Errorf("read %d of %d bytes: %w", n, size, err)
+	}
+	return b, nil
+}

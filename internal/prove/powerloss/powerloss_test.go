@@ -1,0 +1,129 @@
+package powerloss_test
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+
+	"felix.local/felix/internal/prove/bubble"
+	"felix.local/felix/internal/prove/powerloss"
+)
+
+// options are those of a test with so many seeds a row. FELIX_POWER_LOSS_SEED
+// replays one seed, FELIX_POWER_LOSS_SEEDS sets how many are run.
+func options(t *testing.T, seeds int, kinds ...powerloss.Kind) powerloss.Options {
+	t.Helper()
+	o := powerloss.Options{Seeds: seeds, Kinds: kinds, Bubble: bubble.In(t)}
+	if text := os.Getenv("FELIX_POWER_LOSS_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 0, 64)
+		if err != nil {
+			t.Fatal("FELIX_POWER_LOSS_SEED:", err)
+		}
+		o.Seeds, o.FirstSeed = 1, seed
+	} else if chosen := chosenSeeds(t); chosen != 0 {
+		o.Seeds = chosen
+	} else if testing.Short() {
+		o.Seeds = 1
+	}
+	return o
+}
+
+// chosenSeeds is 0 when the environment chooses none.
+func chosenSeeds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("FELIX_POWER_LOSS_SEEDS")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("FELIX_POWER_LOSS_SEEDS=%q is no count", text)
+	}
+	return n
+}
+
+// run runs workloads, of which none may fail.
+func run(t *testing.T, o powerloss.Options) powerloss.Result {
+	t.Helper()
+	r, err := powerloss.Run(t.Output(), o)
+	if errors.Is(err, powerloss.ErrNoRing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed != 0 || r.Lost != 0 || r.Refused != 0 {
+		t.Fatalf("%d of %d workloads failed", r.Failed, r.Workloads)
+	}
+	return r
+}
+
+// taken fails the test for each path that was not taken in any workload.
+func taken[N int | uint64](t *testing.T, paths map[string]N) {
+	t.Helper()
+	for path, count := range paths {
+		if count == 0 {
+			t.Errorf("%s: none", path)
+		}
+	}
+}
+
+func TestAPowerLossTakesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 8, powerloss.Appends))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"images midway": row.Midway, "process deaths": row.Deaths, "whole images": row.Whole})
+		taken(t, map[string]uint64{"rolls": row.Rolls})
+		if row.Roll == "background" {
+			taken(t, map[string]uint64{"rolls in the background": row.RollsBackground})
+		} else if row.RollsBackground != 0 {
+			t.Errorf("%d rolls in the background where there should be none", row.RollsBackground)
+		}
+	}
+}
+
+func TestAFailedSyncLosesNothingAcknowledgedOrServed(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 2, powerloss.FailedSync))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"poisoned": row.Poisoned, "short images": row.Short, "process deaths": row.Deaths})
+	}
+}
+
+func TestAPowerLossDuringTruncationLeavesAPrefix(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 4, powerloss.Truncation))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"truncations": row.Truncated, "images midway": row.Midway, "short images": row.Short})
+	}
+}
+
+func TestAPowerLossDuringRecoveryTakesNothing(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 1, powerloss.RecoveryCut))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"openings cut short": row.RecoveriesCut})
+	}
+}
+
+// TestAPowerLossOnRealFilesTakesNothingAcknowledged runs the same workloads on the
+// filesystem of the temporary directory, with fewer images, since each takes real
+// flushes to open.
+func TestAPowerLossOnRealFilesTakesNothingAcknowledged(t *testing.T) {
+	for _, host := range []powerloss.Host{powerloss.Pool, powerloss.Ring} {
+		t.Run(string(host), func(t *testing.T) {
+			t.Parallel()
+			o := options(t, 1, powerloss.Appends)
+			o.Host, o.Dir = host, t.TempDir()
+			if chosenSeeds(t) == 0 {
+				o.Only = "in any order" // which includes those in order
+			}
+			r := run(t, o)
+			for _, row := range r.Rows {
+				taken(t, map[string]int{"process deaths": row.Deaths, "whole images": row.Whole})
+				taken(t, map[string]uint64{"rolls": row.Rolls})
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package powerloss
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"felix.local/felix/internal/simdisk"
+)
+
+// Run runs workloads as the options say, prints a table with a row for each kind
+// in each way, and gives it. Images that fail are in the result; the error is
+// about options, a host that does not work (ErrNoRing), or the writer.
+func Run(out io.Writer, o Options) (Result, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return Result{}, err
+	}
+	r := run{Options: o}
+	for _, s := range scenarios(o.Kinds) {
+		if strings.Contains(s.String(), o.Only) {
+			r.rows = append(r.rows, s)
+			r.result.Rows = append(r.result.Rows, Row{Kind: s.kind, Mode: s.mode.String(), Roll: s.rolls(), Pages: s.pages()})
+		}
+	}
+	if len(r.rows) == 0 {
+		return Result{}, fmt.Errorf("no row has %q in its name", o.Only)
+	}
+	if err := r.all(); err != nil {
+		return r.result, err
+	}
+	slices.SortFunc(r.result.Failures, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Seed, b.Seed))
+	})
+	return r.result, r.result.Print(out)
+}
+
+type run struct {
+	Options
+	rows []scenario
+
+	mu     sync.Mutex
+	result Result
+	err    error // a host does not work
+}
+
+// job is one workload: a row and a seed.
+type job struct {
+	row  int
+	seed uint64
+}
+
+// all runs every workload, unless a host does not work.
+func (r *run) all() error {
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range r.Workers {
+		workers.Go(func() {
+			for j := range jobs {
+				r.one(j)
+			}
+		})
+	}
+	for seed := range uint64(r.Seeds) {
+		for row := range r.rows {
+			if r.broken() == nil {
+				jobs <- job{row, r.FirstSeed + seed}
+			}
+		}
+	}
+	close(jobs)
+	workers.Wait()
+	return r.broken()
+}
+
+func (r *run) broken() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// one runs a workload and notes what came of it.
+func (r *run) one(j job) {
+	s := r.rows[j.row]
+	counts, err := r.workload(s, j.seed)
+	counts.Workloads = 1
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Rows[j.row].add(counts)
+	r.result.add(counts)
+	switch failed := (*hostError)(nil); {
+	case err == nil:
+	case errors.As(err, &failed):
+		r.err = cmp.Or(r.err, fmt.Errorf("%v: %w", s, err))
+	default:
+		r.result.Failed++
+		if len(r.result.Failures) < r.FailuresKept {
+			r.result.Failures = append(r.result.Failures, r.failure(s, j.seed, err))
+		}
+	}
+}
+
+func (r *run) failure(s scenario, seed uint64, err error) Failure {
+	f := Failure{Row: s.String(), Seed: seed}
+	if failed := (*imageError)(nil); errors.As(err, &failed) {
+		f.ImageSeed = failed.seed
+	}
+	f.Text = fmt.Sprintf("%s on %s, FELIX_POWER_LOSS_SEED=%#x (Options{FirstSeed: %#x, Host: %q, Only: %q, Images: %d}): %v",
+		f.Row, r.Host, seed, seed, r.Host, f.Row, r.Images, err)
+	return f
+}
+
+// workload runs one workload on a host of its own.
+func (r *run) workload(s scenario, seed uint64) (Counts, error) {
+	work, _ := s.kind.work()
+	if r.Host == Simulated {
+		w := newWorkload(s, seed, r.Images, nil)
+		var err error
+		r.Bubble(func() {
+			w.host = newSimulated(simdisk.QueueOptions{Mode: simdisk.Adversarial, Seed: seed, ShortPercent: 5, Sleep: true})
+			err = work(w)
+		})
+		return w.sum, err
+	}
+	base, err := os.MkdirTemp(r.Dir, "power-loss-")
+	if err != nil {
+		return Counts{}, &hostError{err}
+	}
+	h, err := newReal(opener(r.Host), base)
+	if err != nil {
+		return Counts{}, errors.Join(err, os.RemoveAll(base))
+	}
+	w := newWorkload(s, seed, r.Images, h)
+	err = work(w)
+	if removed := os.RemoveAll(base); removed != nil {
+		err = errors.Join(err, &hostError{removed})
+	}
+	return w.sum, err
+}

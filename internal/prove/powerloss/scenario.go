@@ -1,0 +1,109 @@
+package powerloss
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+	"felix.local/felix/internal/simdisk"
+)
+
+// Kind is what a workload is about.
+type Kind string
+
+// The kinds.
+const (
+	// Appends crashes a log that is appended to, at rest and midway.
+	Appends Kind = "appends"
+	// RecoveryCut also crashes the opening of every image in front of each of its
+	// changes.
+	RecoveryCut Kind = "recovery cut short"
+	// FailedSync fails a flush or dsync write, with the page cache showing the
+	// lost bytes and without.
+	FailedSync Kind = "failed sync"
+	// Truncation crashes a truncation in front of each of its changes.
+	Truncation Kind = "truncation"
+)
+
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Appends, RecoveryCut, FailedSync, Truncation} }
+
+// work is what a workload of this kind does.
+func (k Kind) work() (work func(*workload) error, known bool) {
+	switch k {
+	case Appends:
+		return (*workload).appends, true
+	case RecoveryCut:
+		return (*workload).recoveries, true
+	case FailedSync:
+		return (*workload).failedSyncs, true
+	case Truncation:
+		return (*workload).truncation, true
+	}
+	return nil, false
+}
+
+// runsOn: the faults of a sync are a simulated disk's.
+func (k Kind) runsOn(h Host) bool { return h == Simulated || k != FailedSync }
+
+// scenario is one way to run a workload.
+type scenario struct {
+	kind      Kind
+	mode      engine.FsyncMode
+	threshold int // of a roll; 100 rolls inline only
+	writeback simdisk.Writeback
+}
+
+// The thresholds of a roll.
+const (
+	inlineRolls     = 100
+	backgroundRolls = 60
+)
+
+func scenarios(kinds []Kind) []scenario {
+	var list []scenario
+	for _, kind := range kinds {
+		for _, mode := range []engine.FsyncMode{engine.FsyncOnCommit, engine.FsyncPeriodic, engine.FsyncNone} {
+			for _, threshold := range []int{inlineRolls, backgroundRolls} {
+				for _, order := range []simdisk.Writeback{simdisk.InOrder, simdisk.AnySubset} {
+					list = append(list, scenario{kind, mode, threshold, order})
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (s scenario) rolls() string {
+	return map[int]string{inlineRolls: "inline", backgroundRolls: "background"}[s.threshold]
+}
+
+func (s scenario) pages() string {
+	return map[simdisk.Writeback]string{simdisk.InOrder: "in order", simdisk.AnySubset: "in any order"}[s.writeback]
+}
+
+// String is the name of a row.
+func (s scenario) String() string {
+	return fmt.Sprintf("%s, %v, %s rolls, pages %s", s.kind, s.mode, s.rolls(), s.pages())
+}
+
+// segmentBytes is three pages and a bit, so that a segment's end tears a page.
+const segmentBytes = 3*4096 + 700
+
+func (s scenario) config(fs device.FS, queue device.Queue) engine.Config {
+	c := engine.DefaultConfig()
+	c.FsyncMode, c.FsyncInterval = s.mode, 2*time.Millisecond
+	c.SegmentBytes, c.IndexSpacingBytes = segmentBytes, 512
+	c.RolloverThresholdPercent, c.MaxOvershootPercent = s.threshold, 200
+	c.MinFreeBytes, c.MinFreeInodes = 0, 0
+	c.Logger = slog.New(slog.DiscardHandler)
+	c.FS, c.Queue = fs, queue
+	return c
+}
+
+// shardKey names the shards of a store, from 0 on.
+func shardKey(shard int) engine.ShardKey {
+	return engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s", Shard: uint32(shard)}
+}

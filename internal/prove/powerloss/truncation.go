@@ -1,0 +1,76 @@
+package powerloss
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"felix.local/felix/engine"
+	"felix.local/felix/internal/simdisk"
+)
+
+// truncation cuts the power in front of every change that a truncation makes. What
+// is left opens, holds everything below the offset, and is a prefix of what was
+// there. Once the truncation returned, nothing of what it cut is there.
+func (w *workload) truncation() error {
+	var images []image
+	err := w.live(func() error {
+		for range 10 + w.rand.Below(30) {
+			if err := w.append(); err != nil {
+				return err
+			}
+		}
+		w.syncs.Wait()
+		t := w.shards[0]
+		offset := w.rand.Below(uint64(len(t.want)))
+		what := fmt.Sprintf("truncating %d records to %d", len(t.want), offset)
+		// Each change in two images, and two more once it is done.
+		take := func(at string) {
+			for range 2 {
+				i := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.rand.Next()})
+				i.at = what + ", " + at
+				images = append(images, i)
+				w.sum.Midway++
+			}
+		}
+		if w.mode != engine.FsyncOnCommit {
+			if err := t.log.Sync(context.Background()); err != nil {
+				return err
+			}
+		}
+		w.host.model().BeforeChange(func(c simdisk.Change) { take(describeChange(c)) })
+		err := w.truncate(t, offset)
+		w.host.model().BeforeChange(nil)
+		take("done")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.judge(images)
+}
+
+// truncate cuts a log, and the record of what is in it.
+func (w *workload) truncate(t *truth, offset uint64) error {
+	w.mu.Lock()
+	written := uint64(len(t.want))
+	if offset < written {
+		t.cut = &offset
+	}
+	w.mu.Unlock()
+	if err := t.log.Truncate(context.Background(), offset); err != nil {
+		return fmt.Errorf("truncate %d records to %d: %w", written, offset, err)
+	}
+	w.sum.Truncated++
+	if offset >= written {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.cut = nil
+	t.want = slices.Clip(t.want[:offset])
+	t.acked, t.durable = offset, offset
+	t.bases, t.baseDurable = nil, t.log.BaseOffset()
+	t.segments()
+	return nil
+}

@@ -1,0 +1,284 @@
+package powerloss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+	"felix.local/felix/internal/simdisk"
+)
+
+// The shape of a workload: batches of up to four small records.
+const (
+	appendsPerCheck     = 7
+	recordsPerAppendMax = 4
+	payloadMax          = 600
+	payloadFixed        = 500
+)
+
+// workload is one run of one scenario with one seed.
+type workload struct {
+	scenario
+	host host
+	seed uint64
+	rand *simdisk.Rand
+	sum  Counts
+
+	checkpoints, imagesPerCheck int
+	// pauseMax bounds the pause before each append, in which timers may run.
+	pauseMax time.Duration
+	// recoverEach cuts the opening of one image in so many short; 1 means all.
+	recoverEach uint64
+
+	syncs sync.WaitGroup // under way
+
+	mu     sync.Mutex
+	shards []*truth
+	// midway are the images taken in the middle of something since the last
+	// checkpoint; changes counts the changes since, and at is where to take one.
+	midway      []image
+	changes, at int
+}
+
+// image is what a crash left, with what it has to hold of each shard.
+type image struct {
+	host   host
+	seed   uint64 // made it
+	at     string // the moment, when it is worth telling
+	expect []expectation
+}
+
+// recoverEachDefault cuts enough openings short that every kind of workload has
+// some, at little cost.
+const recoverEachDefault = 40
+
+func newWorkload(s scenario, seed uint64, images int, h host) *workload {
+	w := &workload{
+		scenario: s, host: h, seed: seed, rand: simdisk.NewRand(seed), shards: []*truth{{}},
+		checkpoints: 12, imagesPerCheck: images, pauseMax: 30 * time.Millisecond, recoverEach: recoverEachDefault,
+	}
+	if _, isReal := h.(*real); isReal {
+		// Each image takes real flushes to open.
+		w.checkpoints, w.pauseMax = 5, 3*time.Millisecond
+	}
+	return w
+}
+
+// with opens the shards of a host for the time of do.
+func with(h host, shards int, config func(device.FS, device.Queue) engine.Config, do func(*engine.Store, []*engine.Log) error) (err error) {
+	ctx := context.Background()
+	fs, queue, err := h.boot()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, queue.Close()) }()
+	store, err := engine.OpenStore(ctx, h.store(), config(fs, queue))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close(ctx)) }()
+	var logs []*engine.Log
+	for shard := range shards {
+		l, err := store.OpenLog(ctx, shardKey(shard))
+		if err != nil {
+			return err
+		}
+		logs = append(logs, l)
+	}
+	return do(store, logs)
+}
+
+// live opens the workload's own logs for the time of do, and counts what that
+// life did.
+func (w *workload) live(do func() error) error {
+	return w.liveWith(w.config, do)
+}
+
+func (w *workload) liveWith(config func(device.FS, device.Queue) engine.Config, do func() error) error {
+	return with(w.host, len(w.shards), config, func(store *engine.Store, logs []*engine.Log) error {
+		w.mu.Lock()
+		for i, t := range w.shards {
+			t.log = logs[i]
+			t.segments()
+		}
+		w.mu.Unlock()
+		before := w.host.model().Counts()
+		err := do()
+		w.sum.addLife(store.Stats(), before, w.host.model().Counts())
+		return err
+	})
+}
+
+// payload is of any size, or, with every second seed, of one: then a record may
+// take exactly the place of another that a crash damaged, and make what follows
+// that one valid again if it was not cut off durably.
+func (w *workload) payload() []byte { return payload(w.rand, w.seed) }
+
+func payload(rand *simdisk.Rand, seed uint64) []byte {
+	n := uint64(payloadFixed)
+	if seed%2 == 0 {
+		n = rand.Below(payloadMax)
+	}
+	b := make([]byte, n)
+	for i := 0; i < len(b); i += 8 {
+		n := rand.Next()
+		for j := i; j < min(len(b), i+8); j++ {
+			b[j] = byte(n)
+			n >>= 8
+		}
+	}
+	return b
+}
+
+// append appends a batch to a workload's only shard, after a pause in which
+// timers may run.
+func (w *workload) append() error {
+	ctx := context.Background()
+	time.Sleep(time.Duration(w.rand.Below(uint64(w.pauseMax))))
+	t := w.shards[0]
+	records := make([]engine.Record, 1+w.rand.Below(recordsPerAppendMax))
+	w.mu.Lock()
+	first := uint64(len(t.want))
+	for i := range records {
+		records[i].Payload = w.payload()
+		t.want = append(t.want, records[i].Payload)
+	}
+	w.mu.Unlock()
+	result, err := t.log.Append(ctx, records...)
+	if err != nil {
+		return err
+	}
+	if result.First != first || result.Last != first+uint64(len(records))-1 {
+		return fmt.Errorf("%d records appended at %d got offsets %d to %d", len(records), first, result.First, result.Last)
+	}
+	w.mu.Lock()
+	t.acked = result.Last + 1
+	t.segments()
+	w.mu.Unlock()
+	w.sum.Acked += len(records)
+	if w.mode == engine.FsyncNone {
+		if err := w.syncSometimes(t); err != nil {
+			return err
+		}
+	}
+	if w.rand.Below(4) == 0 {
+		w.host.model().WriteBack(w.rand.Next())
+	}
+	return nil
+}
+
+func (w *workload) syncSometimes(t *truth) error {
+	ctx := context.Background()
+	switch w.rand.Below(8) {
+	case 0:
+		return t.log.Sync(ctx)
+	case 1: // beside the appends to come, and rolls
+		w.syncs.Go(func() { _ = t.log.Sync(ctx) })
+	}
+	return nil
+}
+
+// crash takes an image. What must survive is read first, since it only grows.
+func (w *workload) crash(o simdisk.CrashOptions) image {
+	i := image{seed: o.Seed}
+	w.mu.Lock()
+	for _, t := range w.shards {
+		i.expect = append(i.expect, t.promise(w.mode))
+	}
+	w.mu.Unlock()
+	i.host = w.host.crash(o)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s, t := range w.shards {
+		t.complete(&i.expect[s])
+	}
+	return i
+}
+
+// death takes an image of a process death: the page cache stays, and with it all
+// that was acknowledged.
+func (w *workload) death() image {
+	w.mu.Lock()
+	var acked []uint64
+	for _, t := range w.shards {
+		acked = append(acked, t.acked)
+	}
+	w.mu.Unlock()
+	i := w.crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath, Seed: w.rand.Next()})
+	for s := range i.expect {
+		i.expect[s].held = max(i.expect[s].held, acked[s])
+	}
+	w.sum.Deaths++
+	return i
+}
+
+// maybeCrash is the disk's hook. It takes one image per checkpoint in the middle
+// of something.
+func (w *workload) maybeCrash(c simdisk.Change) {
+	w.mu.Lock()
+	now := w.changes == w.at
+	w.changes++
+	w.mu.Unlock()
+	if !now {
+		return
+	}
+	taken := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.seed + uint64(w.at)})
+	taken.at = describeChange(c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.midway = append(w.midway, taken)
+}
+
+// aim chooses at which of the next changes maybeCrash takes an image.
+func (w *workload) aim(below int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changes, w.at = 0, int(w.rand.Below(uint64(below)))
+}
+
+// checkpoint takes images and checks them and those taken since the last one.
+// One more is of a process death.
+func (w *workload) checkpoint() error {
+	var images []image
+	for range w.imagesPerCheck {
+		images = append(images, w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.rand.Next()}))
+	}
+	images = append(images, w.death())
+	w.mu.Lock()
+	images = append(images, w.midway...)
+	w.sum.Midway += len(w.midway)
+	w.midway = nil
+	w.mu.Unlock()
+	return w.judge(images)
+}
+
+// appends is the plain workload.
+func (w *workload) appends() error {
+	return w.live(func() error {
+		w.host.model().BeforeChange(w.maybeCrash)
+		defer w.host.model().BeforeChange(nil)
+		for range w.checkpoints {
+			w.aim(4 * appendsPerCheck)
+			for range appendsPerCheck {
+				if err := w.append(); err != nil {
+					return err
+				}
+			}
+			if err := w.checkpoint(); err != nil {
+				return err
+			}
+		}
+		w.syncs.Wait()
+		return nil
+	})
+}
+
+// recoveries is shorter, since each image gives many more.
+func (w *workload) recoveries() error {
+	w.checkpoints, w.imagesPerCheck, w.recoverEach = max(1, w.checkpoints/2), max(1, w.imagesPerCheck/6), 1
+	return w.appends()
+}
