@@ -62,7 +62,8 @@ func build(f Format, s State, o Options) (*simdisk.Disk, error) {
 		return nil, err
 	}
 	if err := with(b.disk, o, func(l *engine.Log) error {
-		if err := b.fill(l, segments-1, o.SegmentBytes); err != nil {
+		// However large the last record of the first half was, some follow.
+		if err := b.fill(l, segments-1, max(o.SegmentBytes, b.active+o.SegmentBytes/4)); err != nil {
 			return err
 		}
 		if s == Killed || s == Rolling {

@@ -48,52 +48,78 @@ func run(t *testing.T, o Options) Result {
 	return r
 }
 
-func long() bool { return os.Getenv("FELIX_LONG_TESTS") == "1" }
-
-func (r Result) images(v Verdict) (n int) {
-	for _, row := range r.Rows {
-		if row.Verdict == v {
-			n += row.Images
-		}
-	}
-	return n
+func flip(file string, position int64, bit int) Damage {
+	return Damage{Kind: Flip, File: file, Position: position, Bit: bit}
 }
+
+func long() bool { return os.Getenv("FELIX_LONG_TESTS") == "1" }
 
 func TestEveryBitAndEveryLengthOfAClosedLogHasItsVerdict(t *testing.T) {
 	r := run(t, Options{Formats: []Format{V3}, States: []State{Closed}})
 	for _, v := range []Verdict{Whole, RefusedAtOpen, RefusedAtRead, CutBelowMark, EndsBelowMark} {
-		if r.images(v) == 0 {
+		if r.Of(v).Images == 0 {
 			t.Errorf("no image was %v", v)
 		}
 	}
 	for _, v := range []Verdict{CutUnfinished, CutPastMark, CutZeros, CutRetired, DroppedBlank, EndsUnvouched} {
-		if n := r.images(v); n > 0 {
+		if n := r.Of(v).Images; n > 0 {
 			t.Errorf("%d images of a log whose mark is current were %v", n, v)
 		}
 	}
 }
 
 func TestDamageOfEveryVersionAndStateHasItsVerdict(t *testing.T) {
-	o := Options{Stride: 47, SegmentBytes: defaultSegmentBytes}
+	bits, moved := 53, 41
 	if long() {
-		o.Stride = 1
+		bits, moved = 1, 1
 	}
-	r := run(t, o)
+	r := run(t, Options{Stride: bits, SegmentBytes: defaultSegmentBytes})
+	r.Add(run(t, Options{Kinds: []Kind{ZeroSector, ZeroPage, ZeroEnd, RemoveFile, CopyFile, SwapFiles}, Brief: true}))
+	r.Add(run(t, Options{Kinds: []Kind{CopySector, SwapSectors}, Stride: moved, Brief: true}))
 	for v := Whole; v < verdictCount; v++ {
-		if r.images(v) == 0 {
+		if r.Of(v).Images == 0 {
 			t.Errorf("no image was %v", v)
 		}
 	}
-	dropped := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Verdict == CutPastMark && row.Dropped > 0 })
-	if dropped < 0 {
-		t.Error("no cut took intact records along")
+	for _, v := range []Verdict{CutPastMark, CutRetired} {
+		if c := r.Of(v); c.Dropped == 0 || c.SideCopies < c.Images || c.BytesCut == 0 {
+			t.Errorf("%v: %+v: no cut took intact records along, or one has no side copy", v, c)
+		}
+	}
+	for _, k := range Kinds() {
+		if !slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Kind == k }) {
+			t.Errorf("no image was damaged by %s", k)
+		}
 	}
 }
 
 func TestNoDamageIsLeftForReadersWhenEverythingIsVerifiedAtOpen(t *testing.T) {
-	r := run(t, Options{Formats: []Format{V3, Mixed}, States: []State{Closed, Killed}, Stride: 29, VerifyAll: true})
-	if n := r.images(RefusedAtRead); n > 0 {
+	r := run(t, Options{
+		Formats: []Format{V3, Mixed}, States: []State{Closed, Killed}, Kinds: Kinds(), Stride: 29, VerifyAll: true, Brief: true,
+	})
+	if n := r.Of(RefusedAtRead).Images; n > 0 {
 		t.Errorf("%d images were refused only when they were read", n)
+	}
+}
+
+func TestAFileThatIsMissingIsNoticedUnlessTruncationOrRetentionLeavesTheSame(t *testing.T) {
+	r := run(t, Options{Formats: []Format{V4}, Kinds: []Kind{RemoveFile}})
+	for _, row := range r.Rows {
+		want := Whole
+		switch row.File {
+		case "segment 1":
+			want = StartsLater
+		case "segment 2":
+			want = RefusedAtOpen
+		case "segment 3":
+			want = EndsUnvouched
+			if row.State == Closed || row.State == Killed {
+				want = EndsBelowMark
+			}
+		}
+		if row.Verdict != want || row.Images != 1 {
+			t.Errorf("%s log without %s: %v, %d images", row.State, row.File, row.Verdict, row.Images)
+		}
 	}
 }
 
@@ -106,9 +132,13 @@ func TestARunIsDecidedByItsOptions(t *testing.T) {
 }
 
 func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
-	_, err := Run(os.Stdout, Options{SegmentBytes: 10, Stride: -1})
-	if err == nil || !strings.Contains(err.Error(), "segments of 10 bytes") || !strings.Contains(err.Error(), "stride -1") {
-		t.Errorf("%v", err)
+	_, err := Run(os.Stdout, Options{
+		SegmentBytes: 10, SectorSegmentBytes: 1 << 30, Stride: -1, Formats: []Format{"v9"}, Kinds: []Kind{Flip, "rust"},
+	})
+	for _, part := range []string{"segments of 10 bytes", "segments of 1073741824 bytes", "stride -1", `"v9" is none of`, `"rust" is none of`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v: it does not say %q", err, part)
+		}
 	}
 }
 
@@ -125,7 +155,7 @@ func TestALookerThatFailsCountsAsLost(t *testing.T) {
 			return errors.New("not what was wanted")
 		},
 	})
-	if err != nil || r.Lost != r.Images || int64(r.Images) != looked.Load() || len(r.Failures) != 2 {
+	if err != nil || r.Lost != r.Images || r.Lost == 0 || int64(r.Images) != looked.Load() || len(r.Failures) != 2 {
 		t.Errorf("%+v, %d looked at, %v", r, looked.Load(), err)
 	}
 }
@@ -143,17 +173,17 @@ func TestWhatABrokenRecoveryWouldDoIsNoticed(t *testing.T) {
 	}{
 		{
 			name: "the last record is gone", state: Killed,
-			damage: func(*world) Damage { return Damage{recovery.MarkName, 31, 0} },
+			damage: func(*world) Damage { return flip(recovery.MarkName, 31, 0) },
 			sabotage: func(w *world, disk *simdisk.Disk) error {
 				s := newest(w)
-				return Damage{segment.LogName(s.id), s.starts[len(s.records)-1], -1}.apply(disk)
+				return Damage{Kind: Cut, File: segment.LogName(s.id), Position: s.starts[len(s.records)-1]}.apply(disk)
 			},
 			says: "without any right to",
 		},
 		{
 			name: "damage below the mark is cut, because the mark is believed to be lower", state: Closed,
 			damage: func(w *world) Damage {
-				return Damage{segment.LogName(newest(w).id), newest(w).starts[len(newest(w).records)-2] + 3, 0}
+				return flip(segment.LogName(newest(w).id), newest(w).starts[len(newest(w).records)-2]+3, 0)
 			},
 			sabotage: func(w *world, disk *simdisk.Disk) error {
 				mark := recovery.Mark{Segment: newest(w).id, Synced: newest(w).starts[2]}
@@ -162,19 +192,27 @@ func TestWhatABrokenRecoveryWouldDoIsNoticed(t *testing.T) {
 			says: "without any right to",
 		},
 		{
+			name: "zeros below the mark are cut, because the mark is not looked at", state: Closed,
+			damage: func(w *world) Damage {
+				return Damage{Kind: ZeroEnd, File: segment.LogName(newest(w).id), Position: sectorBytes}
+			},
+			sabotage: func(_ *world, disk *simdisk.Disk) error { return disk.Remove(filepath.Join(dir, recovery.MarkName)) },
+			says:     "without any right to",
+		},
+		{
 			name: "more is cut than has to be", state: Rolling,
 			damage: func(w *world) Damage {
-				return Damage{segment.LogName(newest(w).id), newest(w).size() - 1, 4}
+				return flip(segment.LogName(newest(w).id), newest(w).size()-1, 4)
 			},
 			sabotage: func(w *world, disk *simdisk.Disk) error {
 				s := newest(w)
-				return Damage{segment.LogName(s.id), s.starts[len(s.records)-2] + 1, 4}.apply(disk)
+				return flip(segment.LogName(s.id), s.starts[len(s.records)-2]+1, 4).apply(disk)
 			},
 			says: "were to be kept",
 		},
 		{
 			name: "a record differs and its checksum agrees", state: Closed,
-			damage: func(w *world) Damage { return Damage{recovery.MarkName, 31, 0} },
+			damage: func(w *world) Damage { return flip(recovery.MarkName, 31, 0) },
 			sabotage: func(w *world, disk *simdisk.Disk) error {
 				s := w.logs[1]
 				r := s.records[0]
@@ -186,11 +224,23 @@ func TestWhatABrokenRecoveryWouldDoIsNoticed(t *testing.T) {
 		},
 		{
 			name: "a refusal blames another segment", state: Closed,
-			damage: func(w *world) Damage { return Damage{segment.LogName(w.logs[1].id), 2, 0} },
+			damage: func(w *world) Damage { return flip(segment.LogName(w.logs[1].id), 2, 0) },
 			sabotage: func(w *world, disk *simdisk.Disk) error {
 				return disk.Remove(filepath.Join(dir, segment.LogName(w.logs[1].id)))
 			},
 			says: "the refusal names segment",
+		},
+		{
+			name: "a log with a hole is opened", state: Killed,
+			damage: func(w *world) Damage { return Damage{Kind: RemoveFile, File: segment.LogName(w.logs[1].id)} },
+			sabotage: func(w *world, disk *simdisk.Disk) error {
+				// The newest segment begins where the first ends, with the records of
+				// the one that is missing in none.
+				s := newest(w)
+				h := segment.Header{Version: s.version, BaseOffset: w.records[w.logs[1].first].Offset}
+				return replace(disk, filepath.Join(dir, segment.LogName(s.id)), h.AppendTo(nil))
+			},
+			says: "without any right to",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -199,14 +249,13 @@ func TestWhatABrokenRecoveryWouldDoIsNoticed(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := c.damage(w)
-			at := slices.IndexFunc(w.files, func(f fileTruth) bool { return f.name == d.File })
-			if o := w.judge(&w.files[at], d); o.verdict == Lost {
-				t.Fatalf("lost without any sabotage: %v", o.problem)
+			if o := w.judge(d); o.verdict == Lost {
+				t.Fatalf("lost without any sabotage: %v", o.failure)
 			}
 			w.sabotage = func(disk *simdisk.Disk) error { return c.sabotage(w, disk) }
-			o := w.judge(&w.files[at], d)
-			if o.verdict != Lost || !strings.Contains(fmt.Sprint(o.problem), c.says) {
-				t.Errorf("%v: %v", o.verdict, o.problem)
+			o := w.judge(d)
+			if o.verdict != Lost || !strings.Contains(fmt.Sprint(o.failure), c.says) {
+				t.Errorf("%v: %v", o.verdict, o.failure)
 			}
 		})
 	}
@@ -219,7 +268,7 @@ func TestAnImageIsACopy(t *testing.T) {
 	}
 	before := w.disk.Digest()
 	name := segment.LogName(w.logs[1].id)
-	i := &Image{Damage: Damage{name, 40, 3}, world: w}
+	i := &Image{Damage: flip(name, 40, 3), world: w}
 	files, err := i.Files()
 	if err != nil || w.disk.Digest() != before {
 		t.Fatalf("%v, or the undamaged log changed", err)

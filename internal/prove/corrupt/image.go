@@ -41,23 +41,23 @@ func (i *Image) Files() (map[string][]byte, error) {
 }
 
 // Records are those that were written, and Intact says of each of them whether
-// its bytes are all there, unharmed.
+// its bytes are all there, unharmed and at their place.
 func (i *Image) Records() (all []segment.Record, intact []bool) {
 	intact = make([]bool, len(i.world.records))
 	for _, t := range i.world.logs {
+		content := t.content
+		switch name := segment.LogName(t.id); {
+		case !i.Damage.touches(name):
+		case i.Damage.Kind.ofFiles():
+			content = nil
+		default:
+			content = i.Damage.altered(content)
+		}
 		for n := range t.records {
-			intact[t.first+n] = segment.LogName(t.id) != i.Damage.File || i.Damage.spares(t.starts[n], t.starts[n+1])
+			intact[t.first+n] = t.spared(content, n)
 		}
 	}
 	return i.world.records, intact
-}
-
-// spares says that the bytes from start to end are as they were.
-func (d Damage) spares(start, end int64) bool {
-	if d.cuts() {
-		return end <= d.Position
-	}
-	return d.Position < start || d.Position >= end
 }
 
 // Kept is the number of records that opening leaves, where it does not fail.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"felix.local/felix/engine"
@@ -21,8 +22,12 @@ type outcome struct {
 	verdict Verdict
 	// dropped is the number of intact records that a cut took along.
 	dropped uint64
-	// problem says why the verdict is Lost.
-	problem error
+	// cut is the number of bytes that were cut off, and copies that of the side
+	// copies made.
+	cut    int64
+	copies int
+	// failure says why the verdict is Lost.
+	failure *Failure
 }
 
 // judgement is an image on trial.
@@ -39,19 +44,22 @@ type judgement struct {
 }
 
 // judge opens an image, reads everything back and says what it is.
-func (w *world) judge(f *fileTruth, d Damage) outcome {
+func (w *world) judge(d Damage) outcome {
+	f, _ := w.file(d.File)
 	j := &judgement{world: w, expectation: w.expect(f, d), file: f, damage: d, disk: w.image(d)}
 	v, err := j.verdict()
-	if err == nil && !j.allows(v) {
-		err = fmt.Errorf("%v; it has to be one of %v", v, j.verdicts)
+	if err == nil && v != j.want {
+		err = fmt.Errorf("%v; it has to be %v", v, j.want)
 	}
 	if err == nil && w.o.Each != nil {
 		err = w.o.Each(&Image{world: w, Damage: d, Verdict: v, expectation: j.expectation})
 	}
 	if err != nil {
-		return outcome{file: f, damage: d, problem: fmt.Errorf("%s %s, %v: %w", w.format, w.state, d, err)}
+		return outcome{file: f, damage: d, failure: &Failure{w.caseOf(d), err}}
 	}
-	return outcome{file: f, damage: d, verdict: v, dropped: j.report.IntactRecordsDropped}
+	return outcome{
+		file: f, damage: d, verdict: v, dropped: j.report.IntactRecordsDropped, cut: j.report.TruncatedBytes, copies: len(j.report.SideCopies),
+	}
 }
 
 // image is a copy of the disk with the damage done. That cannot fail on a disk in
@@ -89,9 +97,9 @@ func (j *judgement) verdict() (Verdict, error) {
 	case err != nil:
 		return Lost, err
 	case j.failed != nil:
-		return RefusedAtRead, j.checkNamed(j.failed)
+		return RefusedAtRead, j.checkNamed(j.failed, j.position)
 	case len(j.held) == len(j.records):
-		return Whole, nil
+		return Whole, j.checkUntouched()
 	}
 	v, err := j.shortened()
 	if err != nil {
@@ -100,13 +108,13 @@ func (j *judgement) verdict() (Verdict, error) {
 	return v, j.goesOn()
 }
 
-// pageBytes makes a read of a log take several pages.
-const pageBytes = 700
+// readBytes makes a read of a log take several pages.
+const readBytes = 700
 
 // read gives everything from the log's beginning on, up to the first failure.
 func read(l *engine.Log) (held []segment.Record, err error) {
 	for at := l.BaseOffset(); at < l.TailOffset(); {
-		page, err := l.ReadRange(context.Background(), at, pageBytes)
+		page, err := l.ReadRange(context.Background(), at, readBytes)
 		if err != nil {
 			return held, err
 		}
@@ -121,11 +129,12 @@ func read(l *engine.Log) (held []segment.Record, err error) {
 
 // prefix holds that what was read is what was written.
 func (j *judgement) prefix() error {
-	if len(j.held) > len(j.records) {
-		return fmt.Errorf("%d records were read, %d were written", len(j.held), len(j.records))
+	written := j.records[j.from:]
+	if len(j.held) > len(written) {
+		return fmt.Errorf("%d records were read, %d were written", len(j.held), len(written))
 	}
 	for i, r := range j.held {
-		if err := same(j.records[i], r); err != nil {
+		if err := same(written[i], r); err != nil {
 			return err
 		}
 	}
@@ -152,7 +161,9 @@ func (j *judgement) single(l *engine.Log) error {
 		case err != nil && j.failed == nil:
 			return fmt.Errorf("reading at offset %d alone: %w", want.Offset, err)
 		case err != nil:
-			if err := j.checkNamed(err); err != nil {
+			// From an entry of the index on, another record that was hit may come
+			// first.
+			if err := j.checkNamed(err, j.hit...); err != nil {
 				return err
 			}
 		case len(got) == 0:
@@ -178,23 +189,37 @@ func (j *judgement) checkRefused(err error) error {
 		return fmt.Errorf("the refusal names segment %d, position %d and not segment %d, position %d: %w",
 			first.Segment, first.Position, t.id, j.position, err)
 	}
-	for _, part := range []string{label, j.damage.File, fmt.Sprintf("position %d", j.position)} {
+	parts := []string{label, segment.LogName(t.id), fmt.Sprintf("position %d", j.position)}
+	if !j.damage.Kind.ofFiles() {
+		parts = append(parts, j.damage.File)
+	}
+	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
 			return fmt.Errorf("the refusal does not say %q: %w", part, err)
 		}
 	}
-	return j.checkNamed(err)
+	return j.checkNamed(err, j.position)
 }
 
-// checkNamed holds that an error carries the place of the damage.
-func (j *judgement) checkNamed(err error) error {
+// checkUntouched holds that a log which kept every record lost no byte either.
+func (j *judgement) checkUntouched() error {
+	if r := j.report; r.TruncatedBytes != 0 || r.IntactRecordsDropped != 0 || len(r.SideCopies) != 0 {
+		return fmt.Errorf("every record is there, and recovery reports %d bytes cut, %d records dropped and the side copies %q",
+			r.TruncatedBytes, r.IntactRecordsDropped, r.SideCopies)
+	}
+	return nil
+}
+
+// checkNamed holds that an error carries the place of the damage, which is one of
+// the positions.
+func (j *judgement) checkNamed(err error, positions ...int64) error {
 	var damage *segment.Corruption
 	if !errors.As(err, &damage) {
 		return fmt.Errorf("not a corruption: %w", err)
 	}
 	site, id := damage.Site, j.logs[j.place].id
-	if site.Shard != label || !site.HasSegment || site.Segment != id || !site.HasPosition || site.Position != j.position {
-		return fmt.Errorf("the error does not name segment %d, position %d: %w", id, j.position, err)
+	if site.Shard != label || !site.HasSegment || site.Segment != id || !site.HasPosition || !slices.Contains(positions, site.Position) {
+		return fmt.Errorf("the error does not name segment %d, position %d: %w", id, positions, err)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package corrupt
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -16,21 +18,38 @@ func Run(out io.Writer, o Options) (Result, error) {
 	}
 	for _, f := range o.Formats {
 		for _, s := range o.States {
-			w, err := newWorld(f, s, o)
-			if err != nil {
+			if err := r.runLog(f, s, o); err != nil {
 				return r, err
 			}
-			w.run(&r)
 		}
 	}
 	r.sort()
-	return r, r.Print(out)
+	return r, r.Print(out, o.Brief)
 }
 
-// trial is a damage to be judged.
-type trial struct {
-	file   *fileTruth
-	damage Damage
+// runLog damages one log: a small one by bits and lengths and files, and a larger
+// one by sectors.
+func (r *Result) runLog(f Format, s State, o Options) error {
+	small, large := o, o
+	small.Kinds = slices.DeleteFunc(slices.Clone(o.Kinds), Kind.ofSectors)
+	large.Kinds = slices.DeleteFunc(slices.Clone(o.Kinds), func(k Kind) bool { return !k.ofSectors() })
+	large.SegmentBytes = o.SectorSegmentBytes
+	for _, o := range []Options{small, large} {
+		if len(o.Kinds) == 0 {
+			continue
+		}
+		w, err := newWorld(f, s, o)
+		if err != nil {
+			return err
+		}
+		if o.Only != nil {
+			if err := o.Only.Damage.check(w); err != nil {
+				return fmt.Errorf("the case %v: %w", *o.Only, err)
+			}
+		}
+		w.run(r)
+	}
+	return nil
 }
 
 // queueLength keeps the workers busy.
@@ -38,18 +57,22 @@ const queueLength = 256
 
 // run judges every damage of one world.
 func (w *world) run(r *Result) {
-	trials, outcomes := make(chan trial, queueLength), make(chan outcome, queueLength)
+	damages, outcomes := make(chan Damage, queueLength), make(chan outcome, queueLength)
 	go func() {
-		defer close(trials)
-		for f, d := range w.damages() {
-			trials <- trial{f, d}
+		defer close(damages)
+		if w.o.Only != nil {
+			damages <- w.o.Only.Damage
+			return
+		}
+		for d := range w.damages() {
+			damages <- d
 		}
 	}()
 	var workers sync.WaitGroup
 	for range w.o.Workers {
 		workers.Go(func() {
-			for t := range trials {
-				outcomes <- w.judge(t.file, t.damage)
+			for d := range damages {
+				outcomes <- w.judge(d)
 			}
 		})
 	}

@@ -13,92 +13,110 @@ type Row struct {
 	Format Format
 	State  State
 	// File is what was damaged: "segment 1" to "segment 3", an index likewise, or
-	// "mark"; Kind is "flip" or "cut".
-	File, Kind string
-	Verdict    Verdict
-	Images     int
-	// Dropped is the number of intact records that cuts took along, and
-	// DroppedMost the most that one did.
-	Dropped, DroppedMost uint64
+	// "mark".
+	File    string
+	Kind    Kind
+	Verdict Verdict
+	Counts
 
 	// order is that of the files.
 	order int
 }
 
-// key is a row without its counts.
-func (r Row) key() Row {
-	r.Images, r.Dropped, r.DroppedMost = 0, 0, 0
-	return r
+// Counts are sums over images.
+type Counts struct {
+	Images int
+	// BytesCut were cut off, and SideCopies made of that and of segments set aside.
+	BytesCut   int64
+	SideCopies int
+	// Dropped is the number of intact records that went with that, and DroppedMost
+	// the most that went at once.
+	Dropped, DroppedMost uint64
 }
 
-// Result is what a run found.
-type Result struct {
-	// Images is how many were opened; Lost how many of them hold fewer or other
-	// records than they have to, or say something wrong.
-	Images, Lost int
-	// Refused counts those that were refused, at open or when read; Short those
-	// opened with fewer records, as the rules allow.
-	Refused, Short int
-	Rows           []Row
-	// Failures explain the first lost images.
-	Failures []error
+func (c *Counts) add(other Counts) {
+	c.Images += other.Images
+	c.BytesCut += other.BytesCut
+	c.SideCopies += other.SideCopies
+	c.Dropped += other.Dropped
+	c.DroppedMost = max(c.DroppedMost, other.DroppedMost)
+}
+
+// addTo adds a row to the one of its kind.
+func (r Row) addTo(rows []Row) []Row {
+	key := r
+	key.Counts = Counts{}
+	at := slices.IndexFunc(rows, func(other Row) bool { other.Counts = Counts{}; return other == key })
+	if at < 0 {
+		return append(rows, r)
+	}
+	rows[at].add(r.Counts)
+	return rows
 }
 
 func (r *Result) count(w *world, o outcome) {
-	r.Images++
-	switch {
-	case o.verdict == Lost:
-		r.Lost++
-		if len(r.Failures) < w.o.FailuresKept {
-			r.Failures = append(r.Failures, o.problem)
-		}
-	case o.verdict.refused():
-		r.Refused++
-	case o.verdict.short():
-		r.Short++
-	}
-	row := Row{Format: w.format, State: w.state, File: string(o.file.kind), Kind: o.damage.what(), Verdict: o.verdict}
+	row := Row{Format: w.format, State: w.state, File: string(o.file.kind), Kind: o.damage.Kind, Verdict: o.verdict}
 	if o.file.kind != markFile {
 		row.File = fmt.Sprintf("%s %d", o.file.kind, o.file.place+1)
 	}
 	row.order = slices.Index([]fileKind{segmentFile, indexFile, markFile}, o.file.kind)*segments + o.file.place
-	at := slices.IndexFunc(r.Rows, func(other Row) bool { return other.key() == row })
-	if at < 0 {
-		at = len(r.Rows)
-		r.Rows = append(r.Rows, row)
+	row.Counts = Counts{Images: 1, BytesCut: o.cut, SideCopies: o.copies, Dropped: o.dropped, DroppedMost: o.dropped}
+	r.Rows = row.addTo(r.Rows)
+	r.countVerdict(o.verdict, 1)
+	if o.failure != nil && len(r.Failures) < w.o.FailuresKept {
+		r.Failures = append(r.Failures, o.failure)
 	}
-	found := &r.Rows[at]
-	found.Images++
-	found.Dropped += o.dropped
-	found.DroppedMost = max(found.DroppedMost, o.dropped)
 }
 
 // sort brings the rows into an order that does not depend on who was first.
 func (r *Result) sort() {
-	slices.SortStableFunc(r.Rows, func(a, b Row) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(Formats(), a.Format), slices.Index(Formats(), b.Format)),
-			cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
-			cmp.Compare(a.order, b.order), -cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Verdict, b.Verdict),
-		)
-	})
+	slices.SortStableFunc(r.Rows, compareRows)
+	slices.SortFunc(r.Failures, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 }
 
-// Print writes the table of verdicts and one line that sums up.
-func (r Result) Print(out io.Writer) error {
+func compareRows(a, b Row) int {
+	return cmp.Or(
+		cmp.Compare(slices.Index(Formats(), a.Format), slices.Index(Formats(), b.Format)),
+		cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
+		cmp.Compare(a.order, b.order),
+		cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)),
+		cmp.Compare(a.Verdict, b.Verdict),
+	)
+}
+
+// Print writes the table of verdicts, unless it is to be brief, the same summed up
+// over formats and files, and one line that sums up everything.
+func (r Result) Print(out io.Writer, brief bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "log\tended\tdamaged\tby\tverdict\timages\tintact records dropped (most at once)")
-	for _, row := range r.Rows {
-		dropped := ""
-		if row.Dropped > 0 {
-			dropped = fmt.Sprintf("%d (%d)", row.Dropped, row.DroppedMost)
+	if !brief {
+		fmt.Fprintln(w, "log\tended\tdamaged\tby\tverdict\timages\tbytes cut\tside copies\tintact records dropped (most at once)")
+		for _, row := range r.Rows {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", row.Format, row.State, row.File, row.Kind, row.Verdict, row.cells())
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Format, row.State, row.File, row.Kind, row.Verdict, row.Images, dropped)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "ended\tdamaged by\tverdict\timages\tbytes cut\tside copies\tintact records dropped (most at once)")
+	for _, row := range r.Totals() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.State, row.Kind, row.Verdict, row.cells())
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d images: %d with all records, %d refused, %d short as the rules allow, %d lost\n",
-		r.Images, r.Images-r.Refused-r.Short-r.Lost, r.Refused, r.Short, r.Lost)
+	_, err := fmt.Fprintln(out, r)
 	return err
+}
+
+// cells are those of a table.
+func (c Counts) cells() string {
+	cut, copies, dropped := "", "", ""
+	if c.BytesCut > 0 {
+		cut = fmt.Sprint(c.BytesCut)
+	}
+	if c.SideCopies > 0 {
+		copies, dropped = fmt.Sprint(c.SideCopies), "0"
+	}
+	if c.Dropped > 0 {
+		dropped = fmt.Sprintf("%d (%d)", c.Dropped, c.DroppedMost)
+	}
+	return fmt.Sprintf("%d\t%s\t%s\t%s", c.Images, cut, copies, dropped)
 }

@@ -30,12 +30,19 @@ const (
 	// DroppedBlank: the newest segment was left shorter than a header, and no mark
 	// vouches for more; deleted.
 	DroppedBlank
+	// SetAsideBlank: the newest segment has zeros for a header and something behind
+	// it, and the mark shows that not even the header was synced; kept as a side
+	// copy, uncounted, since without a header nothing in it is a record.
+	SetAsideBlank
 	// EndsBelowMark: the newest segment was cut between two records, below the
-	// mark, as an interrupted truncation cuts it; opened with a warning.
+	// mark, or is missing, as an interrupted truncation leaves it; opened with a
+	// warning.
 	EndsBelowMark
 	// EndsUnvouched is the same past the mark or without one, where nothing can
 	// tell that there was more.
 	EndsUnvouched
+	// StartsLater: the first segment is missing, which is what retention leaves.
+	StartsLater
 
 	verdictCount
 )
@@ -43,7 +50,7 @@ const (
 var verdictNames = [verdictCount]string{
 	"LOST", "all records", "refused at open", "refused at read", "unfinished record cut", "unfinished record cut below the mark",
 	"cut past the mark", "zeros cut without a mark", "retired segment cut past the mark", "blank newest dropped, not vouched for",
-	"ends early below the mark, warned", "ends early, not vouched for",
+	"blank newest set aside, past the mark", "ends early below the mark, warned", "ends early, not vouched for", "starts later, as after retention",
 }
 
 // String gives the verdict in a few words.

@@ -2,8 +2,10 @@ package corrupt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"felix.local/felix/device"
 	"felix.local/felix/internal/simdisk"
@@ -57,6 +59,23 @@ type segmentTruth struct {
 	records []segment.Record
 	// first is the number of records in the segments before.
 	first int
+	// resumed is where the last entry of the index leads: opening a sealed segment
+	// walks it from there.
+	resumed int64
+}
+
+// file finds a file by its name.
+func (w *world) file(name string) (*fileTruth, bool) {
+	at := slices.IndexFunc(w.files, func(f fileTruth) bool { return f.name == name })
+	if at < 0 {
+		return nil, false
+	}
+	return &w.files[at], true
+}
+
+// caseOf names an image.
+func (w *world) caseOf(d Damage) Case {
+	return Case{Format: w.format, State: w.state, SegmentBytes: w.o.SegmentBytes, VerifyAll: w.o.VerifyAll, Damage: d}
 }
 
 // newWorld builds a log and looks at what was written.
@@ -82,7 +101,7 @@ func newWorld(f Format, s State, o Options) (*world, error) {
 		w.records = append(w.records, t.records...)
 		w.logs = append(w.logs, t)
 		w.add(segment.LogName(id), segmentFile, place, int64(len(t.content)))
-		if err := w.addFile(segment.IndexName(id), indexFile, place); err != nil {
+		if err := w.addIndex(id, place); err != nil {
 			return nil, err
 		}
 	}
@@ -93,12 +112,17 @@ func (w *world) add(name string, kind fileKind, place int, size int64) {
 	w.files = append(w.files, fileTruth{name: name, size: size, kind: kind, place: place})
 }
 
-func (w *world) addFile(name string, kind fileKind, place int) error {
-	info, err := w.disk.Lstat(filepath.Join(dir, name))
-	if err == nil {
-		w.add(name, kind, place, info.Size)
+// addIndex takes note of an index, and of its last eight bytes, which are the
+// position that it leads to.
+func (w *world) addIndex(id uint64, place int) error {
+	name := segment.IndexName(id)
+	b, err := contentOf(w.disk, filepath.Join(dir, name))
+	if err != nil {
+		return err
 	}
-	return err
+	w.add(name, indexFile, place, int64(len(b)))
+	w.logs[place].resumed = int64(binary.BigEndian.Uint64(b[len(b)-8:]))
+	return nil
 }
 
 func (w *world) readMark() error {
