@@ -41,6 +41,7 @@ func (s *Store) Stats() StoreStats {
 		OpenSealedSegments: s.sealed.open(),
 		OpenWriters:        s.writers.open(),
 		StagedBytes:        s.staging.inUse(),
+		InlineOldestAge:    s.inlinePlaces.oldestAge(),
 		Queue:              s.queue.Stats(),
 	}
 	for kind := range c.inline {

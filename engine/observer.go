@@ -63,6 +63,8 @@ type StoreStats struct {
 	// Inline counts operations that ran on a goroutine of the caller instead of
 	// the queue, by kind.
 	Inline [device.KindCount]uint64
+	// InlineOldestAge is how long the oldest of them has been under way.
+	InlineOldestAge time.Duration
 
 	// UnsyncedBytes is what a power loss would take right now, over all logs.
 	UnsyncedBytes int64
@@ -82,3 +84,7 @@ type StoreStats struct {
 	// Queue is the backend's own account.
 	Queue device.QueueStats
 }
+
+// OldestOpAge is how long the oldest unfinished operation has been under way, in
+// the queue or inline; 0 when there is none. It grows while the device hangs.
+func (s StoreStats) OldestOpAge() time.Duration { return max(s.Queue.OldestAge, s.InlineOldestAge) }

@@ -71,7 +71,7 @@ func newStore(root string, cfg Config) *Store {
 	s := &Store{
 		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer, observed: cfg.Observer != nil,
 		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
-		inlineTokens: make(chan struct{}, inlineTokens), opening: make(chan struct{}, openersMax),
+		inlinePlaces: newInlinePlaces(), opening: make(chan struct{}, openersMax),
 		stop: make(chan struct{}), stopped: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	if s.logger == nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"felix.local/felix/device"
 )
@@ -20,9 +21,10 @@ import (
 // every dsync write as soon as a second log is busy, every flush, every
 // reservation. docs/performance.md has the measurements.
 const (
-	// inlineTokens bounds how many goroutines, and so threads, may be inside an
-	// inline operation at once. When none is free the queue takes the operation.
-	inlineTokens = 8
+	// inlineMax bounds how many goroutines, and so threads, may be inside an
+	// inline operation at once. When no place is free the queue takes the
+	// operation.
+	inlineMax = 8
 	// soloStreak is how many commits in a row one log must have made, without
 	// any of another log between them, before its dsync writes go inline.
 	soloStreak = 64
@@ -44,31 +46,69 @@ func (s *solo) alone(l *Log) bool {
 	return s.streak.Add(1) > soloStreak
 }
 
-// inline decides the route of one operation of l.
-func (s *Store) inline(l *Log, op *device.Op) bool {
+// inlinePlaces are where the operations that run inline are under way. No queue
+// sees them, and a device that hangs holds them as it holds a queue's.
+type inlinePlaces struct {
+	free   chan int
+	opened time.Time
+	// since holds when the operation in each place began, in nanoseconds after
+	// opened, plus one; 0 is a free place.
+	since [inlineMax]atomic.Int64
+}
+
+func newInlinePlaces() *inlinePlaces {
+	p := &inlinePlaces{free: make(chan int, inlineMax), opened: time.Now()}
+	for i := range inlineMax {
+		p.free <- i
+	}
+	return p
+}
+
+func (p *inlinePlaces) begin(place int) { p.since[place].Store(int64(time.Since(p.opened)) + 1) }
+
+func (p *inlinePlaces) end(place int) {
+	p.since[place].Store(0)
+	p.free <- place
+}
+
+// oldestAge is how long the oldest operation has been under way; 0 without any.
+func (p *inlinePlaces) oldestAge() time.Duration {
+	now, oldest := int64(time.Since(p.opened)), time.Duration(0)
+	for i := range p.since {
+		if since := p.since[i].Load(); since != 0 {
+			oldest = max(oldest, time.Duration(now-since+1))
+		}
+	}
+	return oldest
+}
+
+// inline decides the route of one operation of l. The place it gives is to be
+// used.
+func (s *Store) inline(l *Log, op *device.Op) (place int, ok bool) {
 	switch op.Kind {
 	case device.Write:
 		if l.cfg.FsyncMode == FsyncOnCommit {
-			return false
+			return 0, false
 		}
 	case device.WriteDsync:
 		if !s.solo.alone(l) {
-			return false
+			return 0, false
 		}
 	default:
-		return false
+		return 0, false
 	}
 	select {
-	case s.inlineTokens <- struct{}{}:
-		return true
+	case place = <-s.inlinePlaces.free:
+		return place, true
 	default:
-		return false
+		return 0, false
 	}
 }
 
-// performInline runs op on this goroutine, with a token from inline.
-func (s *Store) performInline(op *device.Op) error {
-	defer func() { <-s.inlineTokens }()
+// performInline runs op on this goroutine, in a place from inline.
+func (s *Store) performInline(op *device.Op, place int) error {
+	s.inlinePlaces.begin(place)
+	defer s.inlinePlaces.end(place)
 	s.counters.inline[op.Kind].Add(1)
 	op.N, op.Err = op.File.Perform(op)
 	return op.Err

@@ -36,7 +36,7 @@ type Store struct {
 	sealed       *sealedCache
 	writers      *writerCache
 	space        *spaceGuard
-	inlineTokens chan struct{}
+	inlinePlaces *inlinePlaces
 	solo         solo
 	opening      chan struct{}
 	allocateOff  atomic.Bool

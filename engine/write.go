@@ -122,8 +122,8 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 
 // perform runs a data-path operation by the route the rule gives it.
 func (l *Log) perform(op *device.Op) error {
-	if l.store.inline(l, op) {
-		return l.store.performInline(op)
+	if place, ok := l.store.inline(l, op); ok {
+		return l.store.performInline(op, place)
 	}
 	return l.store.do(op)
 }

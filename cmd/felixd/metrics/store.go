@@ -69,7 +69,7 @@ func totals() []total {
 		gauge("ops_in_flight", "Operations handed to the kernel or a worker.", func(s S) int { return s.Queue.InFlight }),
 		gauge("ops_queued", "Operations waiting for a place in flight.", func(s S) int { return s.Queue.Queued }),
 		gauge("ops_in_flight_max", "Bound on operations in flight.", func(s S) int { return s.Queue.InFlightMax }),
-		{"oldest_op_age_seconds", "Age of the oldest unfinished operation.", prometheus.GaugeValue, func(s S) float64 { return s.Queue.OldestAge.Seconds() }},
+		{"oldest_op_age_seconds", "Age of the oldest unfinished operation.", prometheus.GaugeValue, func(s S) float64 { return s.OldestOpAge().Seconds() }},
 		counter("ring_enters_total", "Calls of io_uring_enter.", func(s S) uint64 { return s.Queue.Enters }),
 		counter("ring_entries_total", "Submission entries those calls took.", func(s S) uint64 { return s.Queue.EnterOps }),
 		{"ring_ops_per_enter", "Submission entries per call of io_uring_enter since start.", prometheus.GaugeValue, opsPerEnter},
