@@ -29,14 +29,16 @@ type AppendResult struct{ First, Last uint64 }
 // A *FullError or a *LogError means that nothing was appended and the log is
 // usable. A *PoisonedError means that the records may or may not be on the
 // device and the log accepts no more. When ctx ends first the error is an
-// *UnknownOutcomeError: the append goes on and keeps its place in the order.
+// *UnknownOutcomeError: the append goes on and keeps its place in the order. Only
+// a write into the page cache, under none and periodic, is not given up: it is the
+// caller's own.
 func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, error) {
 	p, lead, err := l.stage(ctx, records, false)
 	if err != nil {
 		return AppendResult{}, err
 	}
 	if lead {
-		if l.leadsInline() {
+		if l.leadsInline(p.b) {
 			l.commit(p.b)
 		} else {
 			go l.commitFn()

@@ -114,7 +114,8 @@ func (s *Store) performInline(op *device.Op, place int) error {
 	return op.Err
 }
 
-// leadsInline says whether an appender that finds no commit loop runs it itself:
-// where the write is a copy into the page cache, handing it to another goroutine
-// would cost more than the write.
-func (l *Log) leadsInline() bool { return l.cfg.FsyncMode != FsyncOnCommit }
+// leadsInline says whether an appender that finds no commit loop runs it itself
+// until its batch b is complete: where the write is a copy into the page cache,
+// handing it to another goroutine would cost more than the write. A batch that
+// rolls waits for flushes, which a caller must be able to give up on.
+func (l *Log) leadsInline(b *batch) bool { return l.cfg.FsyncMode != FsyncOnCommit && !b.roll }
