@@ -1,0 +1,39 @@
+// Package enumerate runs every short workload of a log, takes the power away in
+// front of every change it makes to the disk, opens every disk that may then be
+// left, and holds that no durable record is lost. It is for tests and for proofs
+// alone.
+//
+// It owns the workloads, the order in which a disk completes what is under way,
+// and the expectation: what an image has to hold follows from what was appended,
+// from what was acknowledged and from the durable bound the log gave before the
+// power went. It never decides what a power loss may leave (package simdisk), and
+// repairs nothing itself.
+//
+// # What is enumerated
+//
+//   - Workloads: every sequence of up to Options.OpsMax operations, the empty one
+//     included, which only opens the log for the first time.
+//   - Crash points: in front of every change, and after the last. A workload's own
+//     are those of its last operation, with what goes on in the background
+//     afterwards; the earlier ones are those of the workload without its last
+//     operation, and are visited there.
+//   - States: all that the bound tells apart, or, where those are too many, the
+//     corners and a sample. Such crash points are counted.
+//
+// A disk that was judged already under the same expectation and configuration is
+// counted again and not opened again.
+//
+// # Invariants
+//
+//   - A run follows from its options, without chance: whatever two goroutines
+//     submit at a time is put in order, and nothing on disk moves before every
+//     goroutine waits. Time stands still, so no timer does anything.
+//   - Every state gets exactly one verdict. A state that opens is read whole,
+//     loses its power once more, gets a record, is closed, opened, read and gets
+//     another.
+//
+// # Locks
+//
+// heldQueue.mu and cache.mu are leaves. Everything of a workload is changed by the
+// goroutine that drives it, while all others of its bubble wait.
+package enumerate

@@ -1,0 +1,5 @@
+//go:build !race
+
+package enumerate
+
+const raced = false

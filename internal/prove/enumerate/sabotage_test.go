@@ -1,0 +1,123 @@
+package enumerate
+
+import (
+	"strings"
+	"testing"
+
+	"felix.local/felix/device"
+	"felix.local/felix/internal/simdisk"
+)
+
+// liar is a queue that says of some operations that they were done.
+type liar struct {
+	device.Queue
+	// lie gives the operation to carry out in place of one, or nil for none.
+	lie func(op *device.Op) *device.Op
+}
+
+func (l liar) Submit(ops ...*device.Op) {
+	for _, op := range ops {
+		switch other := l.lie(op); other {
+		case op:
+			l.Queue.Submit(op)
+		case nil:
+			op.Prepare()
+			op.Complete(len(op.Buf), nil)
+		default:
+			op.Prepare()
+			l.Queue.Submit(other)
+			go func() { op.Complete(other.N, other.Wait()) }()
+		}
+	}
+}
+
+func lying(lie func(*device.Op) *device.Op) func(device.Queue) device.Queue {
+	return func(q device.Queue) device.Queue { return liar{q, lie} }
+}
+
+// without leaves out operations of one kind.
+func without(kind device.Kind, paths ...string) func(device.Queue) device.Queue {
+	return lying(func(op *device.Op) *device.Op {
+		hit := len(paths) == 0
+		for _, p := range paths {
+			hit = hit || strings.HasSuffix(op.File.Name(), p)
+		}
+		if op.Kind == kind && hit {
+			return nil
+		}
+		return op
+	})
+}
+
+// plain makes plain writes of dsync writes: what they acknowledge is in the page
+// cache only.
+func plain() func(device.Queue) device.Queue {
+	return lying(func(op *device.Op) *device.Op {
+		if op.Kind != device.WriteDsync {
+			return op
+		}
+		return &device.Op{Kind: device.Write, File: op.File, Buf: op.Buf, Pos: op.Pos}
+	})
+}
+
+// A proof that cannot fail proves nothing: each of these breaks a promise of the
+// disk, and the workload that relies on it has to be found out.
+func TestWhatABrokenQueueDoesIsNoticed(t *testing.T) {
+	for _, c := range []struct {
+		name, only    string
+		wrap          func(device.Queue) device.Queue
+		lost, refused bool
+	}{
+		{"an append is acknowledged before it is durable", "on_commit/inline/append", plain(), true, true},
+		{"a sync is acknowledged and left out", "none/inline/append,sync", without(device.Flush), true, false},
+		{"the name of the first segment is left out", "on_commit/inline/append", without(device.FlushAll), true, false},
+		{"the name of the next segment is left out at a roll", "on_commit/inline/roll", without(device.FlushAll), true, true},
+		{"a seal is left out", "periodic/inline/batch,seal", without(device.Flush, ".log"), true, true},
+		{"the former segment is not flushed before the next", "none/background-sealed-late/roll,sync", without(device.Flush, "0.log"), true, true},
+		{"a cut is not flushed", "on_commit/inline/batch,truncate", without(device.Flush, ".log"), true, false},
+		{"what closing flushes is left out", "periodic/background/batch,reopen", without(device.Flush), true, true},
+		{"a removed segment's name may come back", "on_commit/inline/roll,retention,append", without(device.FlushAll), true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			honest := found(t, Options{Only: c.only})
+			if honest.Lost+honest.Refused > 0 {
+				t.Error("it is found where nothing is wrong")
+			}
+			r := found(t, Options{Only: c.only, Wrap: c.wrap, FailuresKept: 1})
+			if r.Lost > 0 != c.lost || r.Refused > 0 != c.refused || len(r.Failures) != 1 {
+				t.Fatalf("%d lost, %d refused, %d failures", r.Lost, r.Refused, len(r.Failures))
+			}
+			t.Log(r.Failures[0])
+			again := found(t, Options{Only: r.Failures[0].Case.String(), Wrap: c.wrap})
+			if again.States != 1 || again.Lost+again.Refused != 1 {
+				t.Errorf("replaying it gave %d states, %d lost and %d refused", again.States, again.Lost, again.Refused)
+			}
+			if got, want := again.Failures[0].Error(), r.Failures[0].Error(); got != want {
+				t.Errorf("replaying it gave\n%s\nafter\n%s", got, want)
+			}
+		})
+	}
+}
+
+// A whole enumeration notices as well, without being told where to look.
+func TestAnEnumerationOverABrokenQueueFails(t *testing.T) {
+	r := found(t, Options{OpsMax: 1, Wrap: without(device.FlushAll), Bound: simdisk.Bound{StatesMax: 32}})
+	if r.Lost == 0 || len(r.Failures) != defaultFailuresKept {
+		t.Errorf("%d lost, %d failures kept", r.Lost, len(r.Failures))
+	}
+}
+
+// What recovery leaves undone is found by the power going once more.
+func TestWhatABrokenRecoveryDoesIsNoticed(t *testing.T) {
+	for name, wrap := range map[string]func(device.Queue) device.Queue{
+		"nothing is flushed":           without(device.Flush),
+		"the directory is not flushed": without(device.FlushAll),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := found(t, Options{OpsMax: 1, wrapAfter: wrap})
+			if r.Lost+r.Refused == 0 {
+				t.Error("it was not noticed")
+			}
+		})
+	}
+}
