@@ -37,6 +37,8 @@ type judgement struct {
 	file   *fileTruth
 	damage Damage
 	disk   *simdisk.Disk
+	// before are the indexes as the damage left them.
+	before [][]byte
 	report recovery.Report
 	// held is what reading gave, before it failed with failed.
 	held   []segment.Record
@@ -78,8 +80,12 @@ func (w *world) image(d Damage) *simdisk.Disk {
 
 func (j *judgement) verdict() (Verdict, error) {
 	before := j.disk.Digest()
+	var err error
+	if j.before, err = j.indexes(j.disk); err != nil {
+		return Lost, err
+	}
 	opened := false
-	err := with(j.disk, j.o, func(l *engine.Log) error {
+	err = with(j.disk, j.o, func(l *engine.Log) error {
 		opened = true
 		j.report = l.Recovery()
 		j.held, j.failed = read(l)
@@ -201,13 +207,14 @@ func (j *judgement) checkRefused(err error) error {
 	return j.checkNamed(err, j.position)
 }
 
-// checkUntouched holds that a log which kept every record lost no byte either.
+// checkUntouched holds that a log which kept every record lost no byte either, and
+// has its indexes again.
 func (j *judgement) checkUntouched() error {
 	if r := j.report; r.TruncatedBytes != 0 || r.IntactRecordsDropped != 0 || len(r.SideCopies) != 0 {
 		return fmt.Errorf("every record is there, and recovery reports %d bytes cut, %d records dropped and the side copies %q",
 			r.TruncatedBytes, r.IntactRecordsDropped, r.SideCopies)
 	}
-	return nil
+	return j.checkIndexes()
 }
 
 // checkNamed holds that an error carries the place of the damage, which is one of

@@ -26,6 +26,8 @@ type world struct {
 	mark *recovery.Mark
 	// records are those of all segments.
 	records []segment.Record
+	// sound are the indexes as they are once the undamaged log was opened.
+	sound [][]byte
 	// sabotage, when set, does more harm to every image than its damage. It lets
 	// a test show that what a broken recovery would do is noticed.
 	sabotage func(*simdisk.Disk) error
@@ -105,7 +107,10 @@ func newWorld(f Format, s State, o Options) (*world, error) {
 			return nil, err
 		}
 	}
-	return w, w.readMark()
+	if err := w.readMark(); err != nil {
+		return nil, err
+	}
+	return w, w.reopen()
 }
 
 func (w *world) add(name string, kind fileKind, place int, size int64) {
