@@ -102,7 +102,7 @@ func TestNothingDurableIsLostWhenPagesTearAndLengthsLieBetween(t *testing.T) {
 	case raced:
 		o.OpsMax = 1
 	case long():
-		o.OpsMax, o.Bound.StatesMax, o.Bound.LengthStep = 3, 0, simdisk.SectorBytes
+		o.Bound.StatesMax, o.Bound.LengthStep = 512, simdisk.SectorBytes
 	}
 	enumerated(t, o)
 }
@@ -142,6 +142,21 @@ func TestBeyondTheBoundCrashPointsAreSampledAndCounted(t *testing.T) {
 	o.Bound.StatesMax = 0
 	if all := enumerated(t, o); all.Sampled != 0 || all.States <= r.States {
 		t.Errorf("%d sampled, and %d states after %d", all.Sampled, all.States, r.States)
+	}
+}
+
+// A crash point behind a change that alters nothing is counted and not visited.
+func TestCrashPointsThatAreNotVisitedHaveNoStatesOfTheirOwn(t *testing.T) {
+	o := Options{
+		OpsMax: 1, Modes: []engine.FsyncMode{engine.FsyncNone}, Rolls: []Roll{Inline, LateSeal},
+		Bound: simdisk.Bound{Grain: simdisk.TornPages},
+	}
+	few := enumerated(t, o)
+	o.visitAll = true
+	all := enumerated(t, o)
+	if few.Opened != all.Opened || few.CrashPoints != all.CrashPoints || few.States >= all.States {
+		t.Errorf("%d of %d states were opened, and %d of %d when all crash points were visited",
+			few.Opened, few.States, all.Opened, all.States)
 	}
 }
 

@@ -57,13 +57,16 @@ type Options struct {
 	Workers int
 	// FailuresKept bounds the failures in the result. Default 20.
 	FailuresKept int
-	// Only, when set, is a Case as a failure prints it; nothing else is run.
+	// Only, when set, is a Case as a failure prints it; nothing else is run. The
+	// number of a state means the same under the same Bound only.
 	Only string
 	// Wrap, when set, stands between the log and the queue of its disk while the
 	// workload runs. It lets a test show that what a broken queue does is noticed.
 	Wrap func(device.Queue) device.Queue
 	// wrapAfter is Wrap for the opening of what a power loss left.
 	wrapAfter func(device.Queue) device.Queue
+	// visitAll visits the states also of crash points that have none of their own.
+	visitAll bool
 }
 
 const (

@@ -1,7 +1,9 @@
 package enumerate
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"felix.local/felix/device"
@@ -96,6 +98,35 @@ func TestWhatABrokenQueueDoesIsNoticed(t *testing.T) {
 				t.Errorf("replaying it gave\n%s\nafter\n%s", got, want)
 			}
 		})
+	}
+}
+
+// failing is a queue that fails flushes.
+type failing struct{ device.Queue }
+
+func (f failing) Submit(ops ...*device.Op) {
+	for _, op := range ops {
+		if op.Kind != device.Flush {
+			f.Queue.Submit(op)
+			continue
+		}
+		op.Prepare()
+		op.Complete(0, device.NewError("flush", op.File.Name(), -1, syscall.EIO))
+	}
+}
+
+func TestAWorkloadThatFailsIsAFailure(t *testing.T) {
+	r := found(t, Options{
+		Only: "none/inline/append,sync,append",
+		Wrap: func(q device.Queue) device.Queue { return failing{q} },
+	})
+	if r.Refused != 1 || r.States != 0 || len(r.Failures) != 1 || !errors.Is(r.Failures[0], syscall.EIO) {
+		t.Fatalf("%d refused of %d states, %v", r.Refused, r.States, r.Failures)
+	}
+	for _, want := range []string{"none/inline/append,sync,append: operation 2, sync: ", `again: Options.Only = "none/inline/append,sync,append"`} {
+		if text := r.Failures[0].Error(); !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
+		}
 	}
 }
 

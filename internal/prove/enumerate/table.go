@@ -19,7 +19,8 @@ type Row struct {
 	Workloads, CrashPoints int
 	// States is how many disks the crash points may leave, equal ones of one
 	// crash point counted once, and Opened how many of them were opened: the
-	// others are equal to one of those, and the same was expected of them.
+	// others are equal to one of those, or to one of another row that is opened in
+	// the same way, and the same was expected of them.
 	States, Opened int
 	// The states by verdict.
 	Whole, Short, Lost, Refused int
@@ -151,7 +152,7 @@ func (r Result) Print(out io.Writer) error {
 // boundText says which states are told apart.
 func boundText(b simdisk.Bound) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "each name old or new, each dirty page of %d bytes lost or written", simdisk.PageBytes)
+	fmt.Fprintf(&s, "each name old or new, each write under way done or not, each dirty page of %d bytes lost or written", simdisk.PageBytes)
 	switch b.Grain {
 	case simdisk.TornPages:
 		fmt.Fprintf(&s, " or torn after any of its sectors of %d", simdisk.SectorBytes)

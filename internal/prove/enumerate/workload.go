@@ -363,12 +363,12 @@ func (w *workload) watch(change string) {
 	e := w.model.expect(durable, base, w.Mode == engine.FsyncOnCommit)
 	point := w.points
 	w.points++
-	if k := e.key(); w.silent && k == w.expected {
+	k := e.key()
+	same := w.silent && k == w.expected
+	w.expected, w.silent = k, false
+	if same && !w.o.visitAll {
 		return // the same disks, of which the same is expected
-	} else {
-		w.expected = k
 	}
-	w.silent = false
 	if w.Point < 0 || w.Point == point {
 		w.moments = append(w.moments, moment{point, change, w.disk.States(w.o.Bound), e})
 	}
