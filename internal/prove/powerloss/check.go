@@ -91,7 +91,7 @@ func (w *workload) check(i image) (served []span, err error) {
 
 // opened opens an image. Retention stays off, so that what is there stays.
 func (w *workload) opened(h host, do func([]*engine.Log) error) error {
-	return with(h, len(w.shards), w.config, func(_ *engine.Store, logs []*engine.Log) error { return do(logs) })
+	return life{shards: len(w.shards), config: w.config}.on(h, func(_ *engine.Store, logs []*engine.Log) error { return do(logs) })
 }
 
 func lookAll(logs []*engine.Log, expect []expectation) (served []span, err error) {
@@ -111,13 +111,13 @@ func look(l *engine.Log, e expectation) (span, error) {
 	if e.emptied != nil && found == (span{*e.emptied, *e.emptied}) {
 		return found, nil
 	}
-	switch written := uint64(len(e.want)); {
+	switch {
 	case found.tail < e.held:
-		return found, fmt.Errorf("%w: the tail is %d, and %d of %d had to be there", errLost, found.tail, e.held, written)
+		return found, fmt.Errorf("%w: the tail is %d, and %d of %d had to be there", errLost, found.tail, e.held, e.written)
 	case found.base > e.baseMax:
 		return found, fmt.Errorf("%w: the log begins at %d, and never began later than at %d", errLost, found.base, e.baseMax)
-	case found.tail > written:
-		return found, fmt.Errorf("the tail is %d and only %d were appended", found.tail, written)
+	case found.tail > e.written:
+		return found, fmt.Errorf("the tail is %d and only %d were appended", found.tail, e.written)
 	case found.base < e.baseMin:
 		return found, fmt.Errorf("the log begins at %d, and what is below %d was durably removed", found.base, e.baseMin)
 	}
@@ -200,7 +200,7 @@ func (w *workload) checkRecovery(i image) error {
 		})
 		return w.config(fs, queue)
 	}
-	err := with(h, len(w.shards), hooked, func(_ *engine.Store, logs []*engine.Log) error {
+	err := life{shards: len(w.shards), config: hooked}.on(h, func(_ *engine.Store, logs []*engine.Log) error {
 		h.model().BeforeChange(nil)
 		_, err := lookAll(logs, i.expect)
 		return err

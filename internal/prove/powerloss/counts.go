@@ -13,8 +13,8 @@ type Counts struct {
 	// Images were opened and checked. Midway of them were taken in the middle of
 	// something, Deaths are of a process death.
 	Images, Midway, Deaths int
-	// Acked records were acknowledged.
-	Acked int
+	// Acked records were acknowledged; Read ones were got by readers beside that.
+	Acked, Read int
 	// Whole images held everything appended, Short ones less, within what is
 	// allowed. Refused ones were not opened, or not to be used; Lost ones lacked
 	// records.
@@ -30,8 +30,9 @@ type Counts struct {
 	Later int
 
 	// Poisoned workloads ended with a failed sync; Reopened and Truncated count
-	// what was done to the logs that were crashed.
-	Poisoned, Reopened, Truncated int
+	// what was done to the logs that were crashed, BasesMovedBack the truncations
+	// at or below where a log began.
+	Poisoned, Reopened, Truncated, BasesMovedBack int
 	// Rolls of the logs that were crashed, and RollsBackground of them; Retained
 	// counts the segments that retention deleted.
 	Rolls, RollsBackground, Retained uint64
@@ -44,6 +45,7 @@ func (c *Counts) add(o Counts) {
 	c.Midway += o.Midway
 	c.Deaths += o.Deaths
 	c.Acked += o.Acked
+	c.Read += o.Read
 	c.Whole += o.Whole
 	c.Short += o.Short
 	c.Refused += o.Refused
@@ -57,6 +59,7 @@ func (c *Counts) add(o Counts) {
 	c.Poisoned += o.Poisoned
 	c.Reopened += o.Reopened
 	c.Truncated += o.Truncated
+	c.BasesMovedBack += o.BasesMovedBack
 	c.Rolls += o.Rolls
 	c.RollsBackground += o.RollsBackground
 	c.Retained += o.Retained
@@ -94,7 +97,7 @@ func (c *Counts) count(i image, served []span, err error) {
 	c.Images++
 	whole, later := true, false
 	for s, found := range served {
-		whole = whole && found.tail == uint64(len(i.expect[s].want))
+		whole = whole && found.tail == i.expect[s].written
 		later = later || found.base > i.expect[s].start
 	}
 	if later {

@@ -24,9 +24,11 @@
 //
 //   - What must survive is read before an image is built and what may be there
 //     after it, so that neither asks too much of work that goes on meanwhile.
-//   - One seed decides all of a workload with one appender on a simulated disk,
-//     which runs in a bubble, and replays it. With several appenders, and on real
-//     files, the seed decides the choices and the scheduler their order.
+//   - One seed decides all that is done and every image of a workload with one
+//     appender on a simulated disk, which runs in a bubble, but for the order of
+//     what several goroutines of the engine do at one moment of the bubble's
+//     clock. A replay that does not fail is to be tried a few times. With several
+//     appenders, and on real files, the scheduler decides far more.
 //   - An image that fails ends its workload and becomes a Failure. An error of Run
 //     says that no workload could be run as asked.
 //

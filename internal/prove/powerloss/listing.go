@@ -16,7 +16,7 @@ func describeImage(i image, found host) string {
 	var text strings.Builder
 	for s, e := range i.expect {
 		fmt.Fprintf(&text, "shard %d had to hold offsets from %d to %d on, up to %d, or %d after a power loss while it opened, of %d",
-			s, e.baseMin, e.baseMax, e.held, e.durable, len(e.want))
+			s, e.baseMin, e.baseMax, e.held, e.durable, e.written)
 		if e.emptied != nil {
 			fmt.Fprintf(&text, ", or to be empty at %d", *e.emptied)
 		}

@@ -119,10 +119,16 @@ func (r *run) failure(s scenario, seed uint64, err error) Failure {
 func (r *run) workload(s scenario, seed uint64) (Counts, error) {
 	work, _ := s.kind.work()
 	if r.Host == Simulated {
-		w := newWorkload(s, seed, r.Images, nil)
+		bubble := r.Bubble
+		if s.kind == Publishers {
+			bubble = func(f func()) { f() }
+		}
+		var w *workload
 		var err error
-		r.Bubble(func() {
-			w.host = newSimulated(simdisk.QueueOptions{Mode: simdisk.Adversarial, Seed: seed, ShortPercent: 5, Sleep: true})
+		bubble(func() {
+			w = newWorkload(s, seed, r.Images, newSimulated(simdisk.QueueOptions{
+				Mode: simdisk.Adversarial, Seed: seed, ShortPercent: 5, Sleep: s.kind != Publishers,
+			}))
 			err = work(w)
 		})
 		return w.sum, err

@@ -25,10 +25,21 @@ const (
 	FailedSync Kind = "failed sync"
 	// Truncation crashes a truncation in front of each of its changes.
 	Truncation Kind = "truncation"
+	// Retention crashes a log while its oldest segments are removed.
+	Retention Kind = "retention"
+	// Reopening crashes a log that is closed and opened, truncated, sealed and
+	// trimmed, and goes on.
+	Reopening Kind = "reopening"
+	// Publishers crashes several shards that many append to and read from at once.
+	// It runs in real time: the pause in which a batch gathers has a bound in time
+	// and yields, and in a bubble no time passes while it does.
+	Publishers Kind = "publishers"
 )
 
 // Kinds are all kinds.
-func Kinds() []Kind { return []Kind{Appends, RecoveryCut, FailedSync, Truncation} }
+func Kinds() []Kind {
+	return []Kind{Appends, RecoveryCut, FailedSync, Truncation, Retention, Reopening, Publishers}
+}
 
 // work is what a workload of this kind does.
 func (k Kind) work() (work func(*workload) error, known bool) {
@@ -41,6 +52,12 @@ func (k Kind) work() (work func(*workload) error, known bool) {
 		return (*workload).failedSyncs, true
 	case Truncation:
 		return (*workload).truncation, true
+	case Retention:
+		return (*workload).retention, true
+	case Reopening:
+		return (*workload).reopening, true
+	case Publishers:
+		return (*workload).publishers, true
 	}
 	return nil, false
 }
@@ -92,9 +109,17 @@ func (s scenario) String() string {
 // segmentBytes is three pages and a bit, so that a segment's end tears a page.
 const segmentBytes = 3*4096 + 700
 
+// The intervals of timers have no common multiple within a workload: two that tick
+// at the same moment of a bubble would run in an order that no seed decides.
+const (
+	fsyncInterval     = 2003 * time.Microsecond
+	markSyncInterval  = 1009 * time.Millisecond
+	retentionInterval = 14983 * time.Microsecond
+)
+
 func (s scenario) config(fs device.FS, queue device.Queue) engine.Config {
 	c := engine.DefaultConfig()
-	c.FsyncMode, c.FsyncInterval = s.mode, 2*time.Millisecond
+	c.FsyncMode, c.FsyncInterval, c.MarkSyncInterval = s.mode, fsyncInterval, markSyncInterval
 	c.SegmentBytes, c.IndexSpacingBytes = segmentBytes, 512
 	c.RolloverThresholdPercent, c.MaxOvershootPercent = s.threshold, 200
 	c.MinFreeBytes, c.MinFreeInodes = 0, 0

@@ -22,8 +22,8 @@ func (w *workload) truncation() error {
 		}
 		w.syncs.Wait()
 		t := w.shards[0]
-		offset := w.rand.Below(uint64(len(t.want)))
-		what := fmt.Sprintf("truncating %d records to %d", len(t.want), offset)
+		offset := w.rand.Below(t.submitted)
+		what := fmt.Sprintf("truncating %d records to %d", t.submitted, offset)
 		// Each change in two images, and two more once it is done.
 		take := func(at string) {
 			for range 2 {
@@ -53,7 +53,7 @@ func (w *workload) truncation() error {
 // truncate cuts a log, and the record of what is in it.
 func (w *workload) truncate(t *truth, offset uint64) error {
 	w.mu.Lock()
-	written := uint64(len(t.want))
+	written := t.submitted
 	if offset < written {
 		t.cut = &offset
 	}
@@ -69,7 +69,7 @@ func (w *workload) truncate(t *truth, offset uint64) error {
 	defer w.mu.Unlock()
 	t.cut = nil
 	t.want = slices.Clip(t.want[:offset])
-	t.acked, t.durable = offset, offset
+	t.submitted, t.acked, t.durable, t.read = offset, offset, offset, min(t.read, offset)
 	t.bases, t.baseDurable = nil, t.log.BaseOffset()
 	t.segments()
 	return nil

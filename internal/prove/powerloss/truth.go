@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/segment"
 )
 
 // truth is what was done to one shard, and what that promises. workload.mu guards
@@ -12,9 +13,15 @@ type truth struct {
 	log *engine.Log
 	// start is the offset that the log was made at.
 	start uint64
-	// want holds the payloads by offset, those under way included. What is in it
-	// stays: images share it.
-	want [][]byte
+	// want holds the payloads by offset, those under way included as far as their
+	// offsets are known. What is in it stays: images share it. submitted is one
+	// past the last offset that an append may have got.
+	want      [][]byte
+	submitted uint64
+	// read is one past the last offset that a reader got, got the records that are
+	// to be compared at the next rest.
+	read uint64
+	got  []segment.Record
 	// acked is one past the last offset acknowledged, durable one past the last
 	// that a call which returned made durable.
 	acked, durable uint64
@@ -24,14 +31,36 @@ type truth struct {
 	baseDurable uint64
 	// cut is the offset of a truncation that is under way.
 	cut *uint64
+	// between says that log has been closed and its successor is not known yet.
+	between bool
+}
+
+// newTruth is that of a shard to be made.
+func newTruth(start uint64) *truth {
+	return &truth{
+		start: start, want: make([][]byte, start), submitted: start,
+		acked: start, durable: start, read: start, baseDurable: start,
+	}
+}
+
+// opened notes a new life of the shard.
+func (t *truth) opened(l *engine.Log) {
+	t.log, t.between = l, false
+	t.segments()
+}
+
+// closed notes that a life ended well, which makes everything durable.
+func (t *truth) closed() {
+	t.durable, t.baseDurable, t.between = t.acked, t.log.BaseOffset(), true
 }
 
 // expectation is what an image has to hold of a shard.
 type expectation struct {
 	// start is the offset that the log was made at.
 	start uint64
-	// want are the payloads by offset; more than that cannot be there.
-	want [][]byte
+	// want are the payloads by offset; no more than written can be there.
+	want    [][]byte
+	written uint64
 	// held is one past the last offset that must be there, durable one past the
 	// last that must be there if the power goes before the log is open.
 	held, durable uint64
@@ -46,7 +75,7 @@ func (t *truth) promise(mode engine.FsyncMode) expectation {
 	// Under on_commit a reader gets what is durable before its appender is told.
 	e := expectation{held: max(t.durable, t.log.DurableOffset())}
 	if mode == engine.FsyncOnCommit {
-		e.held = max(e.held, t.acked)
+		e.held = max(e.held, t.acked, t.read)
 	}
 	// A removal is durable before the next one begins, so that only the segment
 	// before the first can be back.
@@ -63,8 +92,12 @@ func (t *truth) promise(mode engine.FsyncMode) expectation {
 
 // complete adds to a promise what may be there, read after the crash.
 func (t *truth) complete(e *expectation) {
-	e.start, e.want = t.start, t.want
+	e.start, e.want, e.written = t.start, t.want, t.submitted
 	e.baseMax = max(e.baseMin, t.log.BaseOffset())
+	if t.between {
+		// The next life's retention may have begun; the newest segment stays.
+		e.baseMax = max(e.baseMax, t.bases[len(t.bases)-1])
+	}
 	if t.cut != nil {
 		e.held = min(e.held, *t.cut)
 		if *t.cut <= e.baseMax {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,6 +30,10 @@ type workload struct {
 	rand *simdisk.Rand
 	sum  Counts
 
+	// liveConfig is that of the logs that are crashed; start is where they begin.
+	liveConfig func(device.FS, device.Queue) engine.Config
+	start      uint64
+
 	checkpoints, imagesPerCheck int
 	// pauseMax bounds the pause before each append, in which timers may run.
 	pauseMax time.Duration
@@ -39,9 +45,15 @@ type workload struct {
 	mu     sync.Mutex
 	shards []*truth
 	// midway are the images taken in the middle of something since the last
-	// checkpoint; changes counts the changes since, and at is where to take one.
-	midway      []image
-	changes, at int
+	// checkpoint; changes counts the changes since, and at says where to take one.
+	midway  []image
+	changes int
+	at      map[int]bool
+	// hot says, with mu held, which changes are to give an image besides; seed is
+	// what the image would be made with.
+	hot func(c simdisk.Change, seed uint64) bool
+	// seen counts the changes like each other.
+	seen map[simdisk.Change]uint64
 }
 
 // image is what a crash left, with what it has to hold of each shard.
@@ -52,15 +64,25 @@ type image struct {
 	expect []expectation
 }
 
+// begin makes the record of shards that are to be made, beginning at start.
+func (w *workload) begin(shards int, start uint64) {
+	w.start = start
+	w.shards = nil
+	for range shards {
+		w.shards = append(w.shards, newTruth(start))
+	}
+}
+
 // recoverEachDefault cuts enough openings short that every kind of workload has
 // some, at little cost.
 const recoverEachDefault = 40
 
 func newWorkload(s scenario, seed uint64, images int, h host) *workload {
 	w := &workload{
-		scenario: s, host: h, seed: seed, rand: simdisk.NewRand(seed), shards: []*truth{{}},
+		scenario: s, host: h, seed: seed, rand: simdisk.NewRand(seed), liveConfig: s.config,
 		checkpoints: 12, imagesPerCheck: images, pauseMax: 30 * time.Millisecond, recoverEach: recoverEachDefault,
 	}
+	w.begin(1, 0)
 	if _, isReal := h.(*real); isReal {
 		// Each image takes real flushes to open.
 		w.checkpoints, w.pauseMax = 5, 3*time.Millisecond
@@ -68,56 +90,72 @@ func newWorkload(s scenario, seed uint64, images int, h host) *workload {
 	return w
 }
 
-// with opens the shards of a host for the time of do.
-func with(h host, shards int, config func(device.FS, device.Queue) engine.Config, do func(*engine.Store, []*engine.Log) error) (err error) {
+// life is one life of a store: from opening its shards to closing it.
+type life struct {
+	shards int
+	config func(device.FS, device.Queue) engine.Config
+	// start is where a shard begins that is not there yet.
+	start uint64
+}
+
+// on opens the shards of a host for the time of do.
+func (l life) on(h host, do func(*engine.Store, []*engine.Log) error) (err error) {
 	ctx := context.Background()
 	fs, queue, err := h.boot()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, queue.Close()) }()
-	store, err := engine.OpenStore(ctx, h.store(), config(fs, queue))
+	store, err := engine.OpenStore(ctx, h.store(), l.config(fs, queue))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close(ctx)) }()
 	var logs []*engine.Log
-	for shard := range shards {
-		l, err := store.OpenLog(ctx, shardKey(shard))
+	for shard := range l.shards {
+		log, err := store.OpenLogAt(ctx, shardKey(shard), l.start)
 		if err != nil {
 			return err
 		}
-		logs = append(logs, l)
+		logs = append(logs, log)
 	}
 	return do(store, logs)
 }
 
 // live opens the workload's own logs for the time of do, and counts what that
-// life did.
+// life did. Images in the middle of something may be taken from when the logs
+// are open until the next life of another store.
 func (w *workload) live(do func() error) error {
-	return w.liveWith(w.config, do)
-}
-
-func (w *workload) liveWith(config func(device.FS, device.Queue) engine.Config, do func() error) error {
-	return with(w.host, len(w.shards), config, func(store *engine.Store, logs []*engine.Log) error {
+	config := func(fs device.FS, queue device.Queue) engine.Config {
+		w.host.model().BeforeChange(w.maybeCrash)
+		return w.liveConfig(fs, queue)
+	}
+	err := life{len(w.shards), config, w.start}.on(w.host, func(store *engine.Store, logs []*engine.Log) error {
 		w.mu.Lock()
 		for i, t := range w.shards {
-			t.log = logs[i]
-			t.segments()
+			t.opened(logs[i])
 		}
 		w.mu.Unlock()
 		before := w.host.model().Counts()
 		err := do()
+		w.syncs.Wait()
 		w.sum.addLife(store.Stats(), before, w.host.model().Counts())
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.shards {
+		t.closed()
+	}
+	return nil
 }
 
 // payload is of any size, or, with every second seed, of one: then a record may
 // take exactly the place of another that a crash damaged, and make what follows
 // that one valid again if it was not cut off durably.
-func (w *workload) payload() []byte { return payload(w.rand, w.seed) }
-
 func payload(rand *simdisk.Rand, seed uint64) []byte {
 	n := uint64(payloadFixed)
 	if seed%2 == 0 {
@@ -142,11 +180,12 @@ func (w *workload) append() error {
 	t := w.shards[0]
 	records := make([]engine.Record, 1+w.rand.Below(recordsPerAppendMax))
 	w.mu.Lock()
-	first := uint64(len(t.want))
+	first := t.submitted
 	for i := range records {
-		records[i].Payload = w.payload()
+		records[i].Payload = payload(w.rand, w.seed)
 		t.want = append(t.want, records[i].Payload)
 	}
+	t.submitted += uint64(len(records))
 	w.mu.Unlock()
 	result, err := t.log.Append(ctx, records...)
 	if err != nil {
@@ -200,12 +239,12 @@ func (w *workload) crash(o simdisk.CrashOptions) image {
 }
 
 // death takes an image of a process death: the page cache stays, and with it all
-// that was acknowledged.
+// that was acknowledged or read.
 func (w *workload) death() image {
 	w.mu.Lock()
 	var acked []uint64
 	for _, t := range w.shards {
-		acked = append(acked, t.acked)
+		acked = append(acked, max(t.acked, t.read))
 	}
 	w.mu.Unlock()
 	i := w.crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath, Seed: w.rand.Next()})
@@ -216,28 +255,45 @@ func (w *workload) death() image {
 	return i
 }
 
-// maybeCrash is the disk's hook. It takes one image per checkpoint in the middle
-// of something.
+// maybeCrash is the disk's hook. It takes images in the middle of something.
 func (w *workload) maybeCrash(c simdisk.Change) {
 	w.mu.Lock()
-	now := w.changes == w.at
+	seed := w.seedOfLocked(c)
+	now := w.shards[0].log != nil && (w.at[w.changes] || w.hot != nil && w.hot(c, seed))
 	w.changes++
 	w.mu.Unlock()
 	if !now {
 		return
 	}
-	taken := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.seed + uint64(w.at)})
+	taken := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: seed})
 	taken.at = describeChange(c)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.midway = append(w.midway, taken)
 }
 
-// aim chooses at which of the next changes maybeCrash takes an image.
-func (w *workload) aim(below int) {
+// seedOfLocked gives the seed of an image in front of a change. It depends on the
+// change and on how many like it came before, and not on what other goroutines
+// did, so that a replay gives the same image under another schedule.
+func (w *workload) seedOfLocked(c simdisk.Change) uint64 {
+	c.Path = filepath.Base(c.Path)
+	if w.seen == nil {
+		w.seen = make(map[simdisk.Change]uint64)
+	}
+	w.seen[c]++
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s %d %d %d", c.What, c.Path, c.Kind, c.Pos, w.seen[c])
+	return simdisk.NewRand(w.seed ^ h.Sum64()).Next()
+}
+
+// aim chooses at how many and which of the next changes maybeCrash takes an image.
+func (w *workload) aim(images, below int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.changes, w.at = 0, int(w.rand.Below(uint64(below)))
+	w.changes, w.at = 0, make(map[int]bool)
+	for range images {
+		w.at[int(w.rand.Below(uint64(below)))] = true
+	}
 }
 
 // checkpoint takes images and checks them and those taken since the last one.
@@ -248,33 +304,56 @@ func (w *workload) checkpoint() error {
 		images = append(images, w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.rand.Next()}))
 	}
 	images = append(images, w.death())
+	return w.judge(append(images, w.takeMidway()...))
+}
+
+// takeMidway gives the images taken in the middle of something. With many
+// publishers it is known now, at rest, which records they may hold.
+func (w *workload) takeMidway() []image {
 	w.mu.Lock()
-	images = append(images, w.midway...)
-	w.sum.Midway += len(w.midway)
+	defer w.mu.Unlock()
+	images := w.midway
+	w.sum.Midway += len(images)
 	w.midway = nil
-	w.mu.Unlock()
-	return w.judge(images)
+	if w.kind == Publishers {
+		for _, i := range images {
+			for s, t := range w.shards {
+				i.expect[s].want = t.want
+			}
+		}
+	}
+	return images
 }
 
 // appends is the plain workload.
 func (w *workload) appends() error {
-	return w.live(func() error {
-		w.host.model().BeforeChange(w.maybeCrash)
-		defer w.host.model().BeforeChange(nil)
-		for range w.checkpoints {
-			w.aim(4 * appendsPerCheck)
-			for range appendsPerCheck {
-				if err := w.append(); err != nil {
-					return err
-				}
+	if err := w.live(func() error { return w.appendAndCheck(w.checkpoints, nil) }); err != nil {
+		return err
+	}
+	return w.judge(w.takeMidway())
+}
+
+// appendAndCheck appends so many times to a checkpoint, with something between
+// an append and the next.
+func (w *workload) appendAndCheck(checkpoints int, between func() error) error {
+	for range checkpoints {
+		w.aim(1, 4*appendsPerCheck)
+		for range appendsPerCheck {
+			if err := w.append(); err != nil {
+				return err
 			}
-			if err := w.checkpoint(); err != nil {
+			if between == nil {
+				continue
+			}
+			if err := between(); err != nil {
 				return err
 			}
 		}
-		w.syncs.Wait()
-		return nil
-	})
+		if err := w.checkpoint(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recoveries is shorter, since each image gives many more.
