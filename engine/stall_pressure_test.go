@@ -37,34 +37,42 @@ func eachStall(t *testing.T, test func(s *stalled)) {
 	for _, backend := range []engine.IOURingMode{engine.IOURingRequire, engine.IOURingOff} {
 		t.Run(backendName(backend), func(t *testing.T) {
 			eachMode(t, func(t *testing.T, choose func(*engine.Config)) {
-				q := newHangingQueue(t, backend)
-				s := &stalled{queue: q}
-				s.rig = newRig(t, choose, func(c *engine.Config) {
-					c.Queue, s.mode = q, c.FsyncMode
-					c.StagedBytesPerLogMax, c.StagedBytesMax = stallPerLog, stallStore
-					c.FsyncInterval = time.Millisecond
-				})
-				t.Cleanup(q.release) // before the store is closed
-				var err error
-				if s.other, err = s.store.OpenLog(s.ctx, testKey(1)); err != nil {
-					t.Fatal(err)
-				}
-				s.appendSizes(stallRecord)
-				if err := s.log.Sync(s.ctx); err != nil {
-					t.Fatal(err)
-				}
-				q.hang(opsOn(s.log, device.WriteDsync, device.Flush))
+				s := newStalled(t, backend, choose)
+				s.queue.hang(opsOn(s.log, device.WriteDsync, device.Flush))
 				test(s)
 			})
 		})
 	}
 }
 
+// newStalled opens both logs, the first with one durable record; nothing hangs
+// yet.
+func newStalled(t *testing.T, backend engine.IOURingMode, choose func(*engine.Config)) *stalled {
+	t.Helper()
+	q := newHangingQueue(t, backend)
+	s := &stalled{queue: q}
+	s.rig = newRig(t, choose, func(c *engine.Config) {
+		c.Queue, s.mode = q, c.FsyncMode
+		c.StagedBytesPerLogMax, c.StagedBytesMax = stallPerLog, stallStore
+		c.FsyncInterval = time.Millisecond
+	})
+	t.Cleanup(q.release) // before the store is closed
+	var err error
+	if s.other, err = s.store.OpenLog(s.ctx, testKey(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.appendSizes(stallRecord)
+	if err := s.log.Sync(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // fill appends until there is no staging memory left, and no append can complete
 // before the device comes back.
 func (s *stalled) fill() {
 	s.Helper()
-	for s.ctx.Err() == nil {
+	for s.ctx.Err() == nil && len(s.handles) < 100 {
 		ctx, cancel := context.WithCancel(s.ctx)
 		p := newPatience(ctx)
 		got := make(chan error, 1)
@@ -93,7 +101,7 @@ func (s *stalled) fill() {
 			}
 		}
 	}
-	s.Fatal(s.ctx.Err())
+	s.Fatalf("%d appends are staged: %v", len(s.handles), s.ctx.Err())
 }
 
 // stuck says that all staging memory is taken by appends that only the hanging
@@ -184,6 +192,66 @@ func TestAppendsMeetBackPressureAndABoundInMemoryWhileTheDeviceHangs(t *testing.
 		}
 		if n := runtime.NumGoroutine(); n > goroutines+each/2 {
 			s.Errorf("%d goroutines, were %d before %d appends were refused", n, goroutines, rounds*each)
+		}
+		s.comeBack()
+	})
+}
+
+// The bound over all logs is met by a log that is below its own.
+func TestTheStoresBoundOnStagedBytesHoldsWhileTheDeviceHangsForTwoLogs(t *testing.T) {
+	onBoth(t, func(t *testing.T, choose func(*engine.Config)) {
+		var c engine.Config
+		choose(&c)
+		s := newStalled(t, c.IOURing, func(c *engine.Config) { c.FsyncMode = engine.FsyncOnCommit })
+		first, second := opsOn(s.log, device.WriteDsync), opsOn(s.other, device.WriteDsync)
+		s.queue.hang(func(op *device.Op) bool { return first(op) || second(op) })
+		s.fill()
+		var handles []engine.Pending
+		for len(handles) < 100 {
+			ctx, cancel := context.WithCancel(s.ctx)
+			p := newPatience(ctx)
+			got := make(chan error, 1)
+			go func() {
+				handle, err := s.other.AppendAsync(p, engine.Record{Payload: make([]byte, stallRecord)})
+				if err == nil {
+					handles = append(handles, handle)
+				}
+				got <- err
+			}()
+			var err error
+			select {
+			case err = <-got:
+			case <-p.waiting:
+				cancel()
+				err = <-got
+			}
+			cancel()
+			if staged := s.store.Stats().StagedBytes; staged > stallStore {
+				t.Fatalf("%d bytes are staged of %d", staged, stallStore)
+			}
+			if err != nil {
+				full := errorAs[*engine.BackPressureError](t, err)
+				if full.Bound != "StagedBytesMax" || full.Max != stallStore || !errors.Is(err, context.Canceled) {
+					t.Errorf("refused with %v", err)
+				}
+				break
+			}
+		}
+		if n := len(handles); n == 0 || n == 100 {
+			t.Errorf("%d appends of the second log are staged", n)
+		}
+		s.queue.release()
+		for _, handle := range handles {
+			if _, err := handle.Wait(s.ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		// What was refused gave back all that it had reserved: there is room for
+		// an append that takes everything the log may have.
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		defer cancel()
+		if _, err := s.other.Append(ctx, engine.Record{Payload: make([]byte, stallPerLog)}); err != nil {
+			t.Error(err)
 		}
 		s.comeBack()
 	})
