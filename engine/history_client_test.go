@@ -187,6 +187,7 @@ func (c *historyClient) truncate(call int64) {
 	if c.random.IntN(5) == 0 {
 		at = base - min(base, c.random.Uint64N(3))
 	}
+	c.cuts.Store(true)
 	err := c.log.Truncate(c.ctx, at)
 	c.recorder.end(c.number, call, err, func(lost bool) []*historyOp {
 		op := &historyOp{kind: opTruncate, at: at}

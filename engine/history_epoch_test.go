@@ -37,8 +37,10 @@ type historyEpoch struct {
 	kind    simdisk.CrashKind
 	crashAt int64
 	changes atomic.Int64
-	// dirsFail says that the fault, if it hits, hits the flush of a directory.
+	// dirsFail says that the fault, if it hits, hits the flush of a directory; cuts
+	// that files may have been cut.
 	dirsFail bool
+	cuts     atomic.Bool
 	crashed  chan struct{}
 	// The recorder's lock guards what follows until crashed is closed.
 	endedAt int64
@@ -129,6 +131,7 @@ func (e *historyEpoch) arm() {
 		e.disk.FailSync(fault)
 	}
 	if e.random.IntN(4) == 0 {
+		e.cuts.Store(true) // what a failed write left is cut off
 		e.faults.Inject(faultdisk.Fault{
 			Kinds: faultdisk.Writes, Path: isLog, At: 1 + e.random.IntN(15), Times: 1 + e.random.IntN(2),
 			Errno: []syscall.Errno{syscall.ENOSPC, syscall.EIO}[e.random.IntN(2)],
@@ -180,12 +183,17 @@ func (e *historyEpoch) crash() {
 	close(e.crashed)
 }
 
-// leave makes the image. A directory that could not be flushed is read from the
-// device again: filesystems stop when they cannot write names, and what is left is
-// found when they are mounted the next time.
+// leave makes the image. After some failed flushes it is what the device holds,
+// also when the process alone ended:
+//
+//   - of a directory: filesystems stop when they cannot write names, and what is
+//     left is found when they are mounted the next time.
+//   - where a file was cut: the cut bytes are still on the device, past the end
+//     that the page cache shows, and nothing that reads the file finds them. Once
+//     the file grew over them, the next power loss may.
 func (e *historyEpoch) leave(ending historyEnding) {
 	kind, failed := e.kind, e.disk.Counts().FailedSyncs > 0
-	if failed && e.dirsFail {
+	if failed && (e.dirsFail || e.cuts.Load()) {
 		kind = simdisk.PowerLoss
 	} else if ending == afterClose {
 		kind = simdisk.ProcessDeath

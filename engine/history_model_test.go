@@ -38,7 +38,7 @@ const (
 	// ends it: from then on that is durable.
 	opSync
 	opSynced
-	// opPoison: the log was poisoned, with value as its durable bound.
+	// opPoison: the log was poisoned, and value was its durable bound in the end.
 	opPoison
 	// opReopen: the log ended, in the way that ending says, and was opened with
 	// records from value on.
@@ -116,7 +116,8 @@ type historyState struct {
 	epoch int
 	// records begin at head. Readers see those in [base, tail). What lies outside
 	// was taken by a trim or truncation of unknown outcome, or was not durable
-	// when the log was poisoned, and may be back after a crash.
+	// when the log was poisoned, and may be back after a crash. Of a poisoned log
+	// readers see at least what is below safe, and at most what is below tail.
 	head, base, tail uint64
 	records          []int
 	// safe is one past the last offset that a power loss must leave, seen one
@@ -158,14 +159,20 @@ func (s *historyState) mayBegin(b uint64) bool {
 	return slices.ContainsFunc(s.trims, func(t historyTrim) bool { return b <= t.limit })
 }
 
+// mayEnd says whether a reader may find the log's tail at t.
+func (s *historyState) mayEnd(t uint64) bool {
+	return t == s.tail || s.poisoned && t >= s.safe && t < s.tail
+}
+
 // historyModel checks a log of one fsync mode; onCommit is the one under which
 // whatever is acknowledged or read is durable.
 type historyModel struct{ onCommit bool }
 
-// promise notes that everything below an offset was acknowledged or read.
+// promise notes that everything below an offset was acknowledged or read. What a
+// poisoned log gives is durable in every mode.
 func (m historyModel) promise(s *historyState, next uint64) {
 	s.seen = max(s.seen, next)
-	if m.onCommit {
+	if m.onCommit || s.poisoned {
 		s.safe = max(s.safe, next)
 	}
 }
@@ -230,10 +237,13 @@ func (m historyModel) apply(s *historyState, op *historyOp) bool {
 		s.base = op.value
 		return true
 	case opTail:
+		if !s.mayEnd(op.value) {
+			return false
+		}
 		m.promise(s, op.value)
-		return op.value == s.tail
+		return true
 	case opDurable:
-		if op.value < s.safe || op.value > s.tail || m.onCommit && op.value != s.tail {
+		if op.value < s.safe || op.value > s.tail || m.onCommit && !s.mayEnd(op.value) {
 			return false
 		}
 		s.safe, s.seen = op.value, max(s.seen, op.value)
@@ -310,16 +320,16 @@ func (m historyModel) read(s *historyState, op *historyOp) bool {
 	if op.at < s.base {
 		return false
 	}
-	if op.at >= s.tail {
-		return len(op.records) == 0
+	n := uint64(len(op.records))
+	if n == 0 {
+		return op.at >= s.tail || s.poisoned && op.at >= s.safe
 	}
-	from := op.at - s.head
-	want := s.records[from:min(s.tail-s.head, from+historyReadMax)]
-	if !slices.Equal(want, op.records) {
+	next := op.at + n
+	if n > historyReadMax || next > s.tail || n < historyReadMax && !s.mayEnd(next) {
 		return false
 	}
-	m.promise(s, op.at+uint64(len(op.records)))
-	return true
+	m.promise(s, next)
+	return slices.Equal(s.records[op.at-s.head:next-s.head], op.records)
 }
 
 func (s *historyState) truncate(op *historyOp) bool {
@@ -380,13 +390,14 @@ func (s *historyState) trimDone(op *historyOp) bool {
 	return true
 }
 
-// poison takes from readers what is not durable.
+// poison takes from readers what is not durable. A flush that was under way may
+// still raise the bound, up to where it ends.
 func (s *historyState) poison(op *historyOp) bool {
 	if s.poisoned || op.value < s.safe || op.value > s.tail {
 		return false
 	}
 	s.poisoned = true
-	s.tail, s.safe, s.seen = op.value, op.value, op.value
+	s.tail, s.seen = op.value, s.safe
 	return true
 }
 

@@ -315,6 +315,15 @@ func TestTheCheckerOfHistoriesAcceptsTheGoodAndRejectsTheBad(t *testing.T) {
 		{"a poisoned log takes what was durable", underNone, false, []historyOp{
 			appended(0, 1), said(opSync, 0), said(opSynced, 0), said(opPoison, 0),
 		}},
+		{"a flush under way raises the bound of a poisoned log", underNone, true, []historyOp{
+			appended(0, 1), appended(1, 2), said(opPoison, 2), said(opDurable, 0), readFrom(0), said(opTail, 1), readFrom(0, 1, 2),
+		}},
+		{"the bound of a poisoned log falls", underNone, false, []historyOp{
+			appended(0, 1), appended(1, 2), said(opPoison, 2), said(opTail, 2), said(opTail, 1),
+		}},
+		{"a poisoned log showed a record that is gone after a power loss", underNone, false, []historyOp{
+			appended(0, 1), said(opPoison, 1), readFrom(0, 1), reopened(afterPowerLoss, 0),
+		}},
 		{"a poisoned log acknowledges", underOnCommit, false, []historyOp{
 			appended(0, 1), said(opPoison, 1), appended(1, 2),
 		}},
