@@ -13,24 +13,36 @@ import (
 const segmentsRetained = 3
 
 // retention crashes a log whose oldest segments go all the time, by the timer and
-// when asked, by size or, with every third seed, by age. An image is taken in
-// front of each removal of a segment, and of every other step of a directory's
-// flush.
+// when asked: in one life all but some segments' worth, in one by age, and in one
+// every segment that may go at all. Images are taken in front of each removal of a
+// segment, of each step of the directory's flush that follows, and of the next
+// change of all.
 func (w *workload) retention() error {
+	rule := w.seed
 	w.liveConfig = func(fs device.FS, queue device.Queue) engine.Config {
 		c := w.config(fs, queue)
 		c.RetentionInterval = retentionInterval
-		if w.seed%3 == 0 {
-			c.RetentionAge = 10 * w.pauseMax
-		} else {
+		switch rule++; rule % 3 {
+		case 0:
 			c.RetentionBytes = segmentsRetained * segmentBytes
+		case 1:
+			c.RetentionAge = 10 * w.pauseMax
+		case 2:
+			c.RetentionBytes = 1
 		}
 		return c
 	}
-	w.hot = func(c simdisk.Change, seed uint64) bool {
-		return c.What == "remove" && strings.HasSuffix(c.Path, ".log") || c.Kind == device.FlushAll && seed%2 == 0
+	removed, gone := false, false
+	w.hot = func(c simdisk.Change, _ uint64) bool {
+		before := c.What == "remove" && strings.HasSuffix(c.Path, ".log")
+		after := gone
+		removed = removed || before
+		gone = removed && c.Kind == device.FlushAll && c.What == "settle"
+		during := removed && c.Kind == device.FlushAll
+		removed = removed && !gone
+		return before || during || after
 	}
-	return w.lives(2, func() error {
+	return w.lives(3, func() error {
 		if w.rand.Below(4) != 0 {
 			return nil
 		}
