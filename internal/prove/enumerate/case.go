@@ -16,7 +16,9 @@ type Operation string
 const (
 	Append      Operation = "append"
 	AppendBatch Operation = "batch"
-	Sync        Operation = "sync"
+	// Sync makes everything durable. Under periodic and on_commit it first lets time
+	// pass, so that the timers flush and write the mark.
+	Sync Operation = "sync"
 	// RollOver fills the segment and appends what does not fit into it any more.
 	RollOver  Operation = "roll"
 	Seal      Operation = "seal"

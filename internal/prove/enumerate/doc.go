@@ -23,14 +23,17 @@
 // A disk that was judged already under the same expectation and configuration is
 // counted again and not opened again.
 //
+// One caller does one thing after the other. What several callers at a time do to
+// each other, writes that fail, and a process that is killed are for other proofs.
+//
 // # Invariants
 //
 //   - A run follows from its options, without chance: whatever two goroutines
 //     submit at a time is put in order, and nothing on disk moves before every
-//     goroutine waits. Time stands still, so no timer does anything.
-//   - Every state gets exactly one verdict. A state that opens is read whole,
-//     loses its power once more, gets a record, is closed, opened, read and gets
-//     another.
+//     goroutine waits. Time passes within the operation Sync and nowhere else.
+//   - Every state gets exactly one verdict. A state that opens is read whole and
+//     gets a record; what is left when the power goes then is read whole as well;
+//     and the log is closed, opened, read and gets another record.
 //
 // # Locks
 //

@@ -151,6 +151,9 @@ func TestCrashPointsThatAreNotVisitedHaveNoStatesOfTheirOwn(t *testing.T) {
 		OpsMax: 1, Modes: []engine.FsyncMode{engine.FsyncNone}, Rolls: []Roll{Inline, LateSeal},
 		Bound: simdisk.Bound{Grain: simdisk.TornPages},
 	}
+	if raced {
+		o.Rolls = []Roll{Inline}
+	}
 	few := enumerated(t, o)
 	o.visitAll = true
 	all := enumerated(t, o)
@@ -162,6 +165,9 @@ func TestCrashPointsThatAreNotVisitedHaveNoStatesOfTheirOwn(t *testing.T) {
 
 func TestARunFollowsFromItsOptions(t *testing.T) {
 	o := Options{OpsMax: 2, Modes: []engine.FsyncMode{engine.FsyncOnCommit}, Rolls: []Roll{LateSeal}}
+	if raced {
+		o.OpsMax = 1
+	}
 	first := found(t, o)
 	o.Workers = 1
 	if again := found(t, o); !reflect.DeepEqual(first, again) {

@@ -150,8 +150,7 @@ func TestATruncationUnderWayAllowsBothHistories(t *testing.T) {
 	if e := m.expect(5, 2, true); len(e) != 2 || e[0].held != 2 || e[1].baseLow != 1 || e[1].held != 1 || e[1].written != 1 {
 		t.Errorf("cut to 1, below the base: %+v", e)
 	}
-	m.cutting = false
-	m.cutOff(3, 2)
+	m.cutOff(3)
 	m.grow(1)
 	after := m.expect(3, 2, true)
 	if len(after) != 1 || after[0].held != 3 || after[0].written != 4 || after[0].records[3].incarnation != 1 {

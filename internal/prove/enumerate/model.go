@@ -114,10 +114,11 @@ func (m *model) grow(sizes ...int) [][]byte {
 	return payloads
 }
 
-// cutOff drops everything from an offset on.
-func (m *model) cutOff(offset, base uint64) {
+// cutOff ends the truncation under way: everything from its offset on is gone.
+func (m *model) cutOff(offset uint64) {
+	m.cutting = false
 	m.records = m.records[:offset:offset] // histories keep what they hold
-	m.base = base
+	m.base = min(m.base, offset)
 	m.incarnation++
 	m.acked, m.promised = offset, offset
 }

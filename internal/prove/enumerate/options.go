@@ -73,8 +73,8 @@ const (
 	defaultOpsMax       = 4
 	defaultStatesMax    = 4096
 	defaultFailuresKept = 20
-	// opsMaxMax keeps the number of workloads, 8 to the power of it, countable.
-	opsMaxMax = 8
+	// opsMaxMax keeps the number of workloads, 8 to the power of it, within hours.
+	opsMaxMax = 5
 )
 
 func (o Options) withDefaults() Options {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"felix.local/felix/device"
+	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
 )
 
@@ -28,7 +29,10 @@ func (l liar) Submit(ops ...*device.Op) {
 		default:
 			op.Prepare()
 			l.Queue.Submit(other)
-			go func() { op.Complete(other.N, other.Wait()) }()
+			go func() {
+				err := other.Wait()
+				op.Complete(other.N, err)
+			}()
 		}
 	}
 }
@@ -132,7 +136,9 @@ func TestAWorkloadThatFailsIsAFailure(t *testing.T) {
 
 // A whole enumeration notices as well, without being told where to look.
 func TestAnEnumerationOverABrokenQueueFails(t *testing.T) {
-	r := found(t, Options{OpsMax: 1, Wrap: without(device.FlushAll), Bound: simdisk.Bound{StatesMax: 32}})
+	r := found(t, Options{
+		OpsMax: 1, Rolls: []Roll{Inline}, Wrap: without(device.FlushAll), Bound: simdisk.Bound{StatesMax: 32},
+	})
 	if r.Lost == 0 || len(r.Failures) != defaultFailuresKept {
 		t.Errorf("%d lost, %d failures kept", r.Lost, len(r.Failures))
 	}
@@ -145,7 +151,9 @@ func TestWhatABrokenRecoveryDoesIsNoticed(t *testing.T) {
 		"the directory is not flushed": without(device.FlushAll),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := found(t, Options{OpsMax: 1, wrapAfter: wrap})
+			r := found(t, Options{
+				OpsMax: 1, Modes: []engine.FsyncMode{engine.FsyncOnCommit}, Rolls: []Roll{Inline, Background}, wrapAfter: wrap,
+			})
 			if r.Lost+r.Refused == 0 {
 				t.Error("it was not noticed")
 			}

@@ -36,13 +36,27 @@ func key() engine.ShardKey {
 
 func shardDir() string { return filepath.Join(root, key().DirName()) }
 
-// config is that of the workload and of everything opened afterwards. Every pass
-// of retention removes all sealed segments.
+// The timers of a store, for as long as a workload lets time pass. They meet no
+// other of its timers in any instant before 1.3 s: which of two comes first would
+// be left to chance.
+const (
+	fsyncInterval    = 130 * time.Millisecond
+	markSyncInterval = 200 * time.Millisecond
+	// tickStep is how long the disk gets nothing done, and tickSteps of them have a
+	// flush and two ticks of the mark. opsMaxMax times that is less than 1.3 s.
+	tickStep  = 20 * time.Millisecond
+	tickSteps = 12
+	// farAway is an interval that never ends.
+	farAway = 1000 * time.Hour
+)
+
+// config is that of everything opened after the power went: no timer does
+// anything, and every pass of retention removes all sealed segments.
 func config(c Case, fs device.FS, queue device.Queue) engine.Config {
 	e := engine.DefaultConfig()
-	e.FsyncMode, e.FsyncInterval = c.Mode, 1000*time.Hour
+	e.FsyncMode, e.FsyncInterval = c.Mode, farAway
 	e.SegmentBytes, e.IndexSpacingBytes = segmentBytes, spacingBytes
-	e.RetentionBytes, e.RetentionInterval = 1, 1000*time.Hour
+	e.RetentionBytes, e.RetentionInterval = 1, farAway
 	e.MinFreeBytes, e.MinFreeInodes = 0, 0
 	if c.Roll != Inline {
 		e.RolloverThresholdPercent = thresholdPercent
@@ -93,7 +107,7 @@ type workload struct {
 	points  int
 	moments []moment
 	// silent: the change that the last crash point was in front of leaves the disk
-	// as it was; former is what was expected there.
+	// as it was; expected is the key of what was expected there.
 	silent   bool
 	expected uint64
 }
@@ -107,6 +121,7 @@ func newWorkload(c Case, o Options) *workload {
 		queue = o.Wrap(queue)
 	}
 	w.cfg = config(c, w.disk, queue)
+	w.cfg.FsyncInterval, w.cfg.MarkSyncInterval = fsyncInterval, markSyncInterval
 	w.disk.BeforeChange(w.crashPoint)
 	return w
 }
@@ -137,28 +152,47 @@ func (w *workload) run() error {
 	return errors.Join(err, w.queue.Close())
 }
 
-// drive runs one call and lets the disk take steps until it returned. Everything
-// that runs beside it waits as well when drive returns.
-func (w *workload) drive(call func() error) error {
+// drive runs one call and lets the disk take steps until it returned. Then note
+// says what that means, when it did not fail, and the disk does what it does
+// between two calls. Everything else waits when drive returns.
+func (w *workload) drive(call func() error, note func()) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()
 	for {
 		synctest.Wait()
 		select {
 		case err := <-done:
-			switch w.Roll {
-			case LatePreparation:
-			case LateSeal:
-				w.settle(w.former())
-			default:
-				w.settle(nothing)
+			if err == nil {
+				note()
 			}
+			w.rest()
 			return err
 		default:
 		}
 		if !w.queue.step(nothing) {
 			panic(fmt.Sprintf("enumerate: %v hangs: a call waits, and nothing is under way", w.Case))
 		}
+	}
+}
+
+// tick lets time pass until each timer had its turn: a flush under periodic, and
+// the mark under either mode that has something durable without being asked.
+func (w *workload) tick() {
+	for range tickSteps {
+		time.Sleep(tickStep)
+		w.rest()
+	}
+}
+
+// rest lets the disk do what it does between two calls.
+func (w *workload) rest() {
+	synctest.Wait()
+	switch w.Roll {
+	case LatePreparation:
+	case LateSeal:
+		w.settle(w.former())
+	default:
+		w.settle(nothing)
 	}
 }
 
@@ -194,12 +228,10 @@ func (w *workload) former() func(path string) bool {
 func (w *workload) start() error {
 	var store *engine.Store
 	var log *engine.Log
-	err := w.drive(func() (err error) {
+	return w.drive(func() (err error) {
 		store, log, err = open(w.cfg)
 		return err
-	})
-	w.store, w.log = store, log
-	return err
+	}, func() { w.store, w.log = store, log })
 }
 
 // close closes the store, after which everything appended is durable, and adds up
@@ -230,6 +262,9 @@ func (w *workload) operate(op Operation) error {
 	case RollOver:
 		return w.rollOver()
 	case Sync:
+		if w.Mode != engine.FsyncNone {
+			w.tick()
+		}
 		return w.durably(func() error { return w.log.Sync(ctx) })
 	case Seal:
 		return w.durably(func() error {
@@ -261,14 +296,15 @@ func (w *workload) append(sizes ...int) error {
 	if err := w.drive(func() (err error) {
 		result, err = w.log.Append(context.Background(), records...)
 		return err
+	}, func() {
+		w.model.acked = uint64(len(w.model.records))
+		w.deeds.Acked += len(records)
 	}); err != nil {
 		return err
 	}
-	if last := uint64(len(w.model.records)) - 1; result.First != first || result.Last != last {
+	if last := w.model.acked - 1; result.First != first || result.Last != last {
 		return fmt.Errorf("%d to %d were appended and got the offsets %d to %d", first, last, result.First, result.Last)
 	}
-	w.model.acked = result.Last + 1
-	w.deeds.Acked += len(records)
 	return nil
 }
 
@@ -286,44 +322,40 @@ func (w *workload) rollOver() error {
 
 // durably runs a call after which everything appended is durable.
 func (w *workload) durably(call func() error) error {
-	if err := w.drive(call); err != nil {
-		return err
-	}
-	w.model.promised = uint64(len(w.model.records))
-	return nil
+	return w.drive(call, func() { w.model.promised = uint64(len(w.model.records)) })
 }
 
 func (w *workload) retention() error {
 	w.model.trimming = true
-	err := w.drive(func() error {
+	return w.drive(func() error {
 		_, err := w.log.EnforceRetention(context.Background())
 		return err
+	}, func() {
+		w.model.trimming = false
+		w.model.base = w.log.BaseOffset()
 	})
-	w.model.trimming = false
-	w.model.base = w.log.BaseOffset()
-	return err
 }
 
 func (w *workload) truncate() error {
-	cut := uint64(len(w.model.records)) / 2
-	if cut == uint64(len(w.model.records)) {
-		return w.drive(func() error { return w.log.Truncate(context.Background(), cut) })
+	cut, base := uint64(len(w.model.records))/2, w.model.base
+	if len(w.model.records) > 0 {
+		w.model.cut, w.model.cutting = cut, true
 	}
-	w.model.cut, w.model.cutting = cut, true
-	err := w.drive(func() error { return w.log.Truncate(context.Background(), cut) })
-	w.model.cutting = false
-	if err != nil {
+	if err := w.drive(func() error { return w.log.Truncate(context.Background(), cut) }, func() {
+		if !w.model.cutting {
+			return // there was nothing to cut
+		}
+		w.deeds.Cut++
+		if cut < base {
+			w.deeds.CutBelowBase++
+		}
+		w.model.cutOff(cut)
+	}); err != nil {
 		return err
 	}
-	base := w.log.BaseOffset()
-	if want := min(w.model.base, cut); base != want {
-		return fmt.Errorf("truncated to %d a log that began at %d begins at %d", cut, w.model.base, base)
+	if found := w.log.BaseOffset(); found != w.model.base {
+		return fmt.Errorf("truncated to %d a log that began at %d begins at %d", cut, base, found)
 	}
-	w.deeds.Cut++
-	if cut < w.model.base {
-		w.deeds.CutBelowBase++
-	}
-	w.model.cutOff(cut, base)
 	return nil
 }
 
