@@ -152,7 +152,7 @@ func TestWhatABrokenRecoveryDoesIsNoticed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := found(t, Options{
-				OpsMax: 1, Modes: []engine.FsyncMode{engine.FsyncOnCommit}, Rolls: []Roll{Inline, Background}, wrapAfter: wrap,
+				OpsMax: 1, Modes: []engine.FsyncMode{engine.FsyncOnCommit}, Rolls: []Roll{Inline, LatePreparation}, wrapAfter: wrap,
 			})
 			if r.Lost+r.Refused == 0 {
 				t.Error("it was not noticed")
