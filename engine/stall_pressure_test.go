@@ -187,7 +187,7 @@ func TestAppendsMeetBackPressureAndABoundInMemoryWhileTheDeviceHangs(t *testing.
 		}
 		// Workers and timers come and go; a goroutine for each that was refused
 		// would be a multiple.
-		for runtime.NumGoroutine() > goroutines+each/2 && s.ctx.Err() == nil {
+		for soon := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines+each/2 && time.Now().Before(soon); {
 			runtime.Gosched()
 		}
 		if n := runtime.NumGoroutine(); n > goroutines+each/2 {
