@@ -53,7 +53,8 @@ type span struct{ base, tail uint64 }
 // nor, under on_commit, what was appended since; and the log can be appended to,
 // closed, opened and appended to again.
 func (w *workload) check(i image) (served []span, err error) {
-	if i.seed%w.recoverEach == 0 {
+	w.judged++
+	if w.judged%w.recoverEach == 0 {
 		if err := w.checkRecovery(i); err != nil {
 			return nil, err
 		}

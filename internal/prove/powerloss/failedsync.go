@@ -17,9 +17,11 @@ func (w *workload) failedSyncs() error {
 	for at := 1; at <= 31; at += 10 {
 		for _, revert := range []bool{false, true} {
 			one := newWorkload(w.scenario, w.seed, w.imagesPerCheck, newSimulated(w.host.(simulated).queue))
+			one.judged = w.judged
 			fault := simdisk.SyncFault{At: at + int(one.rand.Below(10)), Revert: revert, Partly: one.rand.Below(3) * w.seed}
 			err := one.failSync(fault)
 			w.sum.add(one.sum)
+			w.judged = one.judged
 			if err != nil {
 				return fmt.Errorf("sync %d failed, page cache reverted %v, partly written by %d: %w", fault.At, fault.Revert, fault.Partly, err)
 			}

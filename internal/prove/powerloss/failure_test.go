@@ -63,7 +63,7 @@ func askTooMuch(t *testing.T, ask func(*expectation), lost bool, says string) {
 	}
 	f := (&run{Options: Options{Host: Simulated, Images: 3}}).failure(s, seed, err)
 	if f.Row != s.String() || f.Seed != seed || f.ImageSeed != imageSeed ||
-		!strings.Contains(f.Text, "FELIX_POWER_LOSS_SEED=0x123") || !strings.Contains(f.Text, "Images: 3") {
+		!strings.Contains(f.Text, "FELIX_POWER_LOSS_SEED=0x123") || !strings.Contains(f.Text, "-seed 0x123 -hosts simulated -images 3 -only") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -110,8 +110,8 @@ func (r *run) failure(s scenario, seed uint64, err error) Failure {
 	if failed := (*imageError)(nil); errors.As(err, &failed) {
 		f.ImageSeed = failed.seed
 	}
-	f.Text = fmt.Sprintf("%s on %s, FELIX_POWER_LOSS_SEED=%#x (Options{FirstSeed: %#x, Host: %q, Only: %q, Images: %d}): %v",
-		f.Row, r.Host, seed, seed, r.Host, f.Row, r.Images, err)
+	f.Text = fmt.Sprintf("%s on %s, FELIX_POWER_LOSS_SEED=%#x, go run ./internal/prove -seed %#x -hosts %s -images %d -only %q:\n%v",
+		f.Row, r.Host, seed, seed, r.Host, r.Images, f.Row, err)
 	return f
 }
 

@@ -38,7 +38,8 @@ type workload struct {
 	// pauseMax bounds the pause before each append, in which timers may run.
 	pauseMax time.Duration
 	// recoverEach cuts the opening of one image in so many short; 1 means all.
-	recoverEach uint64
+	// judged counts the images.
+	recoverEach, judged uint64
 
 	syncs sync.WaitGroup // under way
 
@@ -83,6 +84,7 @@ func newWorkload(s scenario, seed uint64, images int, h host) *workload {
 		checkpoints: 12, imagesPerCheck: images, pauseMax: 30 * time.Millisecond, recoverEach: recoverEachDefault,
 	}
 	w.begin(1, 0)
+	w.judged = w.recoverEach - seed%5 // so that one of the first five is
 	if _, isReal := h.(*real); isReal {
 		// Each image takes real flushes to open.
 		w.checkpoints, w.pauseMax = 5, 3*time.Millisecond
