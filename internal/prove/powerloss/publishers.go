@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"felix.local/felix/engine"
@@ -52,7 +51,7 @@ func (w *workload) crowd() error {
 	failed := &failures{}
 	for s, t := range w.shards {
 		from := t.acked // at rest
-		published := make(chan struct{})
+		published, done := context.WithCancel(context.Background())
 		var own sync.WaitGroup
 		for p := range crowdPublishers {
 			rand := simdisk.NewRand(w.rand.Next() + uint64(s*crowdPublishers+p))
@@ -60,7 +59,7 @@ func (w *workload) crowd() error {
 		}
 		publishing.Go(func() {
 			own.Wait()
-			close(published)
+			done()
 		})
 		for range crowdReaders {
 			reading.Go(func() { failed.note(w.read(t, from, published)) })
@@ -165,27 +164,24 @@ func (w *workload) placed() error {
 	return nil
 }
 
-// read follows a log until all was published and read.
-func (w *workload) read(t *truth, next uint64, published <-chan struct{}) error {
+// read follows a log until all was published, which ends a context, and read.
+func (w *workload) read(t *truth, next uint64, published context.Context) error {
 	for {
-		last := false
-		select {
-		case <-published:
-			last = true // after this look
-		default:
-		}
+		last := published.Err() != nil // after this look
 		page, err := t.log.ReadRange(context.Background(), next, 8<<10)
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 {
-			if last {
-				break
+		if len(page) > 0 {
+			if next, err = w.got(t, next, page); err != nil {
+				return err
 			}
-			runtime.Gosched()
 			continue
 		}
-		if next, err = w.got(t, next, page); err != nil {
+		if last {
+			break
+		}
+		if err := t.log.WaitTail(published, next); err != nil && published.Err() == nil {
 			return err
 		}
 	}
