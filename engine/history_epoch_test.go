@@ -37,6 +37,8 @@ type historyEpoch struct {
 	kind    simdisk.CrashKind
 	crashAt int64
 	changes atomic.Int64
+	// truncates says that clients truncate: in every second epoch.
+	truncates bool
 	// dirsFail says that the fault, if it hits, hits the flush of a directory; cuts
 	// that files may have been cut.
 	dirsFail bool
@@ -95,6 +97,7 @@ func (e *historyEpoch) work() {
 	if e.random.IntN(2) == 0 {
 		e.crashAt = 1 + e.random.Int64N(150)
 	}
+	e.truncates = e.random.IntN(2) == 0
 	e.disk.BeforeChange(func(simdisk.Change) {
 		if e.changes.Add(1) == e.crashAt {
 			e.crash()

@@ -167,7 +167,7 @@ func TestConcurrentHistoriesOverCrashesAreThoseOfATrivialLog(t *testing.T) {
 	case long():
 		histories = 20_000
 	case raceDetector:
-		histories = 250
+		histories = 150
 	}
 	seed, given := historySeed(t)
 	tally := make(historyTally)

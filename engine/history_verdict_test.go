@@ -379,7 +379,10 @@ func TestTheCheckerOfHistoriesOrdersOnlyWhatOverlaps(t *testing.T) {
 // histories of clients: the whole of it, not the model alone, can fail.
 func TestAHistoryOnADiskThatLiesIsRejected(t *testing.T) {
 	seed, _ := historySeed(t)
-	const histories = 100
+	histories := 100
+	if raceDetector {
+		histories = 50
+	}
 	rejected, refused := 0, 0
 	for i := range uint64(histories) {
 		h := newHistoryRun(t, engine.FsyncOnCommit, seed+i)
@@ -402,7 +405,7 @@ func TestAHistoryOnADiskThatLiesIsRejected(t *testing.T) {
 func TestAHistoryWithOneFalseResultIsRejected(t *testing.T) {
 	seed, _ := historySeed(t)
 	changed := make(map[string]int)
-	for i := range uint64(40) {
+	for i := range uint64(24) {
 		h := newHistoryRun(t, historyMode(seed+i), seed+i)
 		if err := h.run(); err != nil {
 			h.problem("%v", err)
