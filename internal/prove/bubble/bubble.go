@@ -1,7 +1,3 @@
-// Package bubble gives a program what package testing/synctest gives a test: a
-// clock that stands still while any goroutine can run and jumps ahead when all of
-// them wait, so that hours of timers take milliseconds and pass the same way on
-// every run.
 package bubble
 
 import (

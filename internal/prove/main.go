@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"felix.local/felix/internal/prove/bubble"
+	"felix.local/felix/internal/prove/corrupt"
+	"felix.local/felix/internal/prove/enumerate"
+	"felix.local/felix/internal/prove/powerloss"
+)
+
+func main() {
+	s, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "prove:", err)
+		os.Exit(2)
+	}
+	bubble.Main(func(run bubble.Runner) int { return s.run(os.Stdout, run) })
+}
+
+// run gives the exit code.
+func (s scale) run(out io.Writer, run bubble.Runner) int {
+	total, err := s.prove(out, run)
+	fmt.Fprintln(out, total.line(err))
+	if err != nil || !total.proved() {
+		return 1
+	}
+	return 0
+}
+
+// The parts.
+const (
+	partPowerLoss = "powerloss"
+	partEnumerate = "enumerate"
+	partCorrupt   = "corrupt"
+)
+
+var (
+	allParts = []string{partPowerLoss, partEnumerate, partCorrupt}
+	allHosts = []string{string(powerloss.Simulated), string(powerloss.Ring), string(powerloss.Pool)}
+)
+
+// scale says how much is run.
+type scale struct {
+	seeds     int
+	firstSeed uint64
+	realSeeds int
+	images    int
+	ops       int
+	stride    int
+	parts     []string
+	hosts     []string
+	only      string
+	dir       string
+}
+
+func parse(args []string, usage io.Writer) (scale, error) {
+	var s scale
+	f := flag.NewFlagSet("prove", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.IntVar(&s.seeds, "seeds", 8, "power-loss workloads of each kind, mode, roll and page order, on the simulated disk")
+	seed := f.String("seed", "", "run this one seed of the power losses and nothing else; 0x for hexadecimal")
+	f.IntVar(&s.realSeeds, "real-seeds", 1, "the same on real files, each workload on the ring and on the pool")
+	f.IntVar(&s.images, "images", 0, "images at each checkpoint of a workload (default 6, on real files 1)")
+	f.IntVar(&s.ops, "ops", 3, "operations of the longest workloads that are enumerated")
+	f.IntVar(&s.stride, "stride", 16, "one damage to files out of so many; 1 for every bit and every length")
+	f.StringVar(&s.only, "only", "", "only the power-loss rows whose name has this in it")
+	f.StringVar(&s.dir, "dir", "", "an existing directory for real files (default: a temporary one)")
+	parts := f.String("parts", strings.Join(allParts, ","), "what to run")
+	hosts := f.String("hosts", strings.Join(allHosts, ","), "what power-loss workloads run on")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("%q is no flag", f.Arg(0))
+	}
+	var problems []error
+	list := func(name, value string, known []string) []string {
+		chosen := strings.Split(value, ",")
+		for _, word := range chosen {
+			if !slices.Contains(known, word) {
+				problems = append(problems, fmt.Errorf("-%s: %q is none of %s", name, word, strings.Join(known, ", ")))
+			}
+		}
+		return chosen
+	}
+	s.parts, s.hosts = list("parts", *parts, allParts), list("hosts", *hosts, allHosts)
+	if *seed != "" {
+		n, err := strconv.ParseUint(*seed, 0, 64)
+		if err != nil || n == 0 {
+			problems = append(problems, fmt.Errorf("-seed: %q is no number from 1 to 2^64-1", *seed))
+		}
+		s.firstSeed, s.seeds, s.realSeeds, s.parts = n, 1, 1, []string{partPowerLoss}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+		least int
+	}{{"seeds", s.seeds, 1}, {"real-seeds", s.realSeeds, 1}, {"images", s.images, 0}, {"ops", s.ops, 1}, {"stride", s.stride, 1}} {
+		if n.value < n.least {
+			problems = append(problems, fmt.Errorf("-%s: %d is below %d", n.name, n.value, n.least))
+		}
+	}
+	return s, errors.Join(problems...)
+}
+
+// totals are those of all parts.
+type totals struct {
+	images, acked, lost, refused, seeds int
+	// unexpected counts what failed in another way than by losing records.
+	unexpected int
+}
+
+func (t totals) proved() bool { return t.lost == 0 && t.unexpected == 0 && t.images > 0 }
+
+func (t totals) line(err error) string {
+	counts := fmt.Sprintf("images=%d acked=%d lost=%d refused=%d seeds=%d", t.images, t.acked, t.lost, t.refused, t.seeds)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("not proved: %s: %v", counts, err)
+	case !t.proved():
+		return fmt.Sprintf("not proved: %s failed=%d", counts, t.unexpected)
+	}
+	return "proved: " + counts
+}
+
+// prove runs the chosen parts and prints their tables. A failed image is in the
+// totals; the error is about what could not be run.
+func (s scale) prove(out io.Writer, run bubble.Runner) (t totals, err error) {
+	for _, part := range s.parts {
+		began := time.Now()
+		switch part {
+		case partPowerLoss:
+			err = s.powerLosses(out, run, &t)
+		case partEnumerate:
+			err = s.enumeration(out, run, &t)
+		case partCorrupt:
+			err = s.corruption(out, &t)
+		}
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", part, err)
+		}
+		fmt.Fprintf(out, "%s took %v\n", part, time.Since(began).Round(time.Second))
+	}
+	return t, nil
+}
+
+func (s scale) powerLosses(out io.Writer, run bubble.Runner, t *totals) error {
+	for _, host := range s.hosts {
+		fmt.Fprintf(out, "\n== power losses, %s\n", host)
+		o := powerloss.Options{
+			Seeds: s.seeds, FirstSeed: s.firstSeed, Host: powerloss.Host(host), Images: s.images, Bubble: run, Only: s.only,
+		}
+		if o.Host != powerloss.Simulated {
+			dir, err := os.MkdirTemp(s.dir, "felix-prove-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			o.Dir, o.Seeds = dir, s.realSeeds
+		}
+		r, err := powerloss.Run(out, o)
+		if errors.Is(err, powerloss.ErrNoRing) {
+			fmt.Fprintf(out, "skipped: %v\n", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t.images += r.Images
+		t.acked += r.Acked
+		t.lost += r.Lost
+		t.seeds += o.Seeds
+		t.unexpected += r.Failed
+	}
+	return nil
+}
+
+func (s scale) enumeration(out io.Writer, run bubble.Runner, t *totals) error {
+	fmt.Fprintf(out, "\n== every workload of up to %d operations\n", s.ops)
+	r, err := enumerate.Run(out, enumerate.Options{OpsMax: s.ops, Bubble: run})
+	t.images += r.States
+	t.acked += r.Acked
+	t.lost += r.Lost
+	t.unexpected += r.Refused
+	return err
+}
+
+func (s scale) corruption(out io.Writer, t *totals) error {
+	fmt.Fprintf(out, "\n== damage to files, 1 in %d\n", s.stride)
+	r, err := corrupt.Run(out, corrupt.Options{Stride: s.stride, Kinds: corrupt.Kinds(), Brief: true})
+	for _, failure := range r.Failures {
+		fmt.Fprintln(out, failure)
+	}
+	t.images += r.Images
+	t.lost += r.Lost
+	t.refused += r.Refused
+	return err
+}
