@@ -28,9 +28,12 @@
 //
 // # Invariants
 //
-//   - A run follows from its options, without chance: whatever two goroutines
-//     submit at a time is put in order, and nothing on disk moves before every
-//     goroutine waits. Time passes within the operation Sync and nowhere else.
+//   - A run follows from its options: whatever two goroutines submit at a time is
+//     put in order, and nothing on disk moves before every goroutine waits. Time
+//     passes within the operation Sync and nowhere else. What is left to chance is
+//     which of two goroutines of the log is first at a lock both were woken for:
+//     with late background rolls, two runs over all workloads of four operations
+//     differed in 22 of 280,000 states.
 //   - Every state gets exactly one verdict. A state that opens is read whole and
 //     gets a record; what is left when the power goes then is read whole as well;
 //     and the log is closed, opened, read and gets another record.
