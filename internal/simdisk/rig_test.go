@@ -91,21 +91,9 @@ func bytesOf(t testing.TB, d device.FS, name string) []byte {
 // contentOf reads a whole file; nil when there is none.
 func contentOf(t testing.TB, fs device.FS, path string) []byte {
 	t.Helper()
-	f, err := fs.OpenFile(path, device.ReadOnly, 0)
-	if device.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
+	b, err := simdisk.ReadFile(fs, path)
+	if err != nil && !device.IsNotExist(err) {
 		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n != len(b) {
-		t.Fatal(n, err)
 	}
 	return b
 }

@@ -129,7 +129,7 @@ func (b *builder) lowerVersions() error {
 			continue
 		}
 		path := filepath.Join(dir, segment.LogName(id))
-		content, err := contentOf(b.disk, path)
+		content, err := simdisk.ReadFile(b.disk, path)
 		if err != nil {
 			return err
 		}
@@ -177,22 +177,6 @@ func segmentIDs(disk device.FS) ([]uint64, error) {
 		return nil, fmt.Errorf("the log has %d segments, %d were meant to be written", len(ids), segments)
 	}
 	return ids, nil
-}
-
-// contentOf reads a file whole.
-func contentOf(disk device.FS, path string) ([]byte, error) {
-	f, err := disk.OpenFile(path, device.ReadOnly, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	_, err = f.ReadAt(b, 0)
-	return b, err
 }
 
 func overwrite(disk device.FS, path string, position int64, b []byte) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/simdisk"
 )
 
 // Damage is one thing that is wrong with a log's directory.
@@ -83,7 +84,7 @@ func (d Damage) apply(disk device.FS) error {
 	if d.Kind == RemoveFile {
 		return disk.Remove(path)
 	}
-	content, err := contentOf(disk, path)
+	content, err := simdisk.ReadFile(disk, path)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (d Damage) apply(disk device.FS) error {
 		return replace(disk, path, d.altered(content))
 	}
 	other := filepath.Join(dir, d.Other)
-	theirs, err := contentOf(disk, other)
+	theirs, err := simdisk.ReadFile(disk, other)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package corrupt
 import (
 	"path/filepath"
 
+	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/segment"
 )
 
@@ -33,7 +34,7 @@ func (i *Image) Files() (map[string][]byte, error) {
 	}
 	files := make(map[string][]byte)
 	for _, e := range entries {
-		if files[e.Name], err = contentOf(disk, filepath.Join(dir, e.Name)); err != nil {
+		if files[e.Name], err = simdisk.ReadFile(disk, filepath.Join(dir, e.Name)); err != nil {
 			return nil, err
 		}
 	}

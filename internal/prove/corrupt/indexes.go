@@ -17,7 +17,7 @@ import (
 func (w *world) indexes(disk *simdisk.Disk) ([][]byte, error) {
 	var all [][]byte
 	for _, t := range w.logs {
-		b, err := contentOf(disk, filepath.Join(dir, segment.IndexName(t.id)))
+		b, err := simdisk.ReadFile(disk, filepath.Join(dir, segment.IndexName(t.id)))
 		if err != nil && !device.IsNotExist(err) {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -64,7 +65,7 @@ func (j *judgement) checkSteps(v Verdict) error {
 		default:
 			continue
 		}
-		copied, err := contentOf(j.disk, filepath.Join(dir, s.SideCopy))
+		copied, err := simdisk.ReadFile(j.disk, filepath.Join(dir, s.SideCopy))
 		if err != nil {
 			return fmt.Errorf("%v without its side copy: %w", v, err)
 		}

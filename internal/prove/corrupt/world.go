@@ -121,7 +121,7 @@ func (w *world) add(name string, kind fileKind, place int, size int64) {
 // position that it leads to.
 func (w *world) addIndex(id uint64, place int) error {
 	name := segment.IndexName(id)
-	b, err := contentOf(w.disk, filepath.Join(dir, name))
+	b, err := simdisk.ReadFile(w.disk, filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *world) addIndex(id uint64, place int) error {
 }
 
 func (w *world) readMark() error {
-	b, err := contentOf(w.disk, filepath.Join(dir, recovery.MarkName))
+	b, err := simdisk.ReadFile(w.disk, filepath.Join(dir, recovery.MarkName))
 	if device.IsNotExist(err) && w.state == Unmarked {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (w *world) checkMark() error {
 // readTruth walks the records of an undamaged segment.
 func readTruth(disk device.FS, id uint64) (segmentTruth, error) {
 	t := segmentTruth{id: id}
-	content, err := contentOf(disk, filepath.Join(dir, segment.LogName(id)))
+	content, err := simdisk.ReadFile(disk, filepath.Join(dir, segment.LogName(id)))
 	if err != nil {
 		return t, err
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"felix.local/felix/device"
 	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
@@ -44,7 +43,7 @@ func listing(disk *simdisk.Disk) string {
 		return fmt.Sprintf("  %v\n", err)
 	}
 	for _, e := range entries {
-		b, err := contentOf(disk, filepath.Join(shardDir(), e.Name))
+		b, err := simdisk.ReadFile(disk, filepath.Join(shardDir(), e.Name))
 		if err != nil {
 			fmt.Fprintf(&text, "  %s: %v\n", e.Name, err)
 			continue
@@ -71,19 +70,4 @@ func describe(name string, b []byte) string {
 		return fmt.Sprintf(", %+v", mark)
 	}
 	return ""
-}
-
-func contentOf(disk device.FS, path string) ([]byte, error) {
-	f, err := disk.OpenFile(path, device.ReadOnly, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	_, err = f.ReadAt(b, 0)
-	return b, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -47,7 +48,7 @@ func listing(h host, shards int) string {
 }
 
 func describeFile(fs device.FS, path string) string {
-	b, err := contentOf(fs, path)
+	b, err := simdisk.ReadFile(fs, path)
 	if err != nil {
 		return err.Error()
 	}
@@ -67,21 +68,4 @@ func describeFile(fs device.FS, path string) string {
 		text += fmt.Sprintf(", %v, %d intact after", scan.Damage.Cause, scan.Damage.IntactAfter)
 	}
 	return text
-}
-
-func contentOf(fs device.FS, path string) ([]byte, error) {
-	f, err := fs.OpenFile(path, device.ReadOnly, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n != len(b) {
-		return nil, fmt.Errorf("read %d of %d bytes: %w", n, size, err)
-	}
-	return b, nil
 }
