@@ -383,9 +383,9 @@ func TestAHistoryOnADiskThatLiesIsRejected(t *testing.T) {
 	if raceDetector {
 		histories = 50
 	}
-	rejected, refused := 0, 0
-	for i := range uint64(histories) {
-		h := newHistoryRun(t, engine.FsyncOnCommit, seed+i)
+	made, rejected, refused := 0, 0, 0
+	for ; made < histories || made < historyPatience*histories && rejected == 0; made++ {
+		h := newHistoryRun(t, engine.FsyncOnCommit, seed+uint64(made))
 		h.liar = &liar{}
 		if h.run() != nil {
 			refused++ // durable.mark knew better
@@ -395,7 +395,7 @@ func TestAHistoryOnADiskThatLiesIsRejected(t *testing.T) {
 			rejected++
 		}
 	}
-	t.Logf("%s=%d: %d histories on a disk that lies, %d rejected, %d logs refused to open", historySeedVariable, seed, histories, rejected, refused)
+	t.Logf("%s=%d: %d histories on a disk that lies, %d rejected, %d logs refused to open", historySeedVariable, seed, made, rejected, refused)
 	if rejected == 0 {
 		t.Error("none was rejected")
 	}
@@ -404,8 +404,9 @@ func TestAHistoryOnADiskThatLiesIsRejected(t *testing.T) {
 // Real histories in which one result is changed to what it cannot be.
 func TestAHistoryWithOneFalseResultIsRejected(t *testing.T) {
 	seed, _ := historySeed(t)
+	const histories = 24
 	changed := make(map[string]int)
-	for i := range uint64(24) {
+	for i := uint64(0); i < histories || i < historyPatience*histories && len(changed) < len(falsehoods); i++ {
 		h := newHistoryRun(t, historyMode(seed+i), seed+i)
 		if err := h.run(); err != nil {
 			h.problem("%v", err)

@@ -14,6 +14,9 @@ import (
 // Whoever waits behind a flush that fails is told of the failure: a flush of its
 // own would succeed now, and prove nothing.
 func TestWhoWaitsBehindAFlushThatFailsGetsThePoisonAndNoSuccess(t *testing.T) {
+	// A few less than wait; the other pairs have a holder that flushes nothing, or a
+	// comer that needs no flush.
+	pairsMin := map[engine.FsyncMode]int{engine.FsyncNone: 28, engine.FsyncPeriodic: 32, engine.FsyncOnCommit: 17}
 	for _, mode := range []engine.FsyncMode{engine.FsyncNone, engine.FsyncPeriodic, engine.FsyncOnCommit} {
 		for _, background := range []bool{false, true} {
 			rolls := "inline"
@@ -38,8 +41,8 @@ func TestWhoWaitsBehindAFlushThatFailsGetsThePoisonAndNoSuccess(t *testing.T) {
 					}
 				}
 				t.Logf("%d pairs", pairs)
-				if pairs == 0 {
-					t.Error("no flush was waited for")
+				if pairs < pairsMin[mode] {
+					t.Errorf("in %d pairs one waited for the other's flush, want %d at least", pairs, pairsMin[mode])
 				}
 			})
 		}
