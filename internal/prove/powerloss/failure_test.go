@@ -1,10 +1,18 @@
 package powerloss
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"felix.local/felix/device"
+	"felix.local/felix/fallback"
 	"felix.local/felix/internal/prove/bubble"
 	"felix.local/felix/internal/simdisk"
 )
@@ -65,5 +73,71 @@ func askTooMuch(t *testing.T, ask func(*expectation), lost bool, says string) {
 	if f.Row != s.String() || f.Seed != seed || f.ImageSeed != imageSeed ||
 		!strings.Contains(f.Text, "FELIX_POWER_LOSS_SEED=0x123") || !strings.Contains(f.Text, "-seed 0x123 -hosts simulated -images 3 -only") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A ring that cannot be had while others work is a fault of the host, and what was
+// found until then is printed and given.
+func TestRunningOutOfRingsIsNoMissingRing(t *testing.T) {
+	opened := 0
+	o := Options{
+		Host: Ring, Dir: t.TempDir(), Kinds: []Kind{Appends}, Workers: 1,
+		openRing: func() (device.Queue, error) {
+			if opened++; opened > 30 {
+				return nil, syscall.ENOMEM
+			}
+			return fallback.Open(fallback.Options{}), nil
+		},
+	}
+	var out strings.Builder
+	r, err := Run(&out, o)
+	if !errors.Is(err, syscall.ENOMEM) || errors.Is(err, ErrNoRing) {
+		t.Error(err)
+	}
+	if want := fmt.Sprintf("%d workloads, 0 of them failed: %d images", r.Workloads, r.Images); r.Images == 0 || !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing in\n%s", want, &out)
+	}
+	opened = 30
+	if r, err := Run(&out, o); !errors.Is(err, ErrNoRing) || !errors.Is(err, syscall.ENOMEM) || r.Images != 0 {
+		t.Errorf("%v, %d images", err, r.Images)
+	}
+}
+
+func TestARowThatAHostLacksIsToldApart(t *testing.T) {
+	if _, err := Run(io.Discard, Options{Host: Pool, Dir: t.TempDir(), Only: string(FailedSync)}); !errors.Is(err, ErrNoRow) {
+		t.Error(err)
+	}
+}
+
+// A call past the recorder leaves the model behind, and no image means anything.
+func TestACrashedHostThatWasNotFollowedIsAnError(t *testing.T) {
+	r := run{Options: Options{Host: Pool, Dir: t.TempDir(), Images: 1}}
+	s := scenarios([]Kind{Appends})[0]
+	for _, past := range []bool{false, true} {
+		counts, err := r.onReal(s, 1, func(w *workload) error {
+			if err := w.appends(); err != nil || !past {
+				return err
+			}
+			fs, queue, err := w.host.boot()
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(filepath.Dir(w.host.store()), "stranger")
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				return err
+			}
+			return errors.Join(fs.Remove(name), queue.Close())
+		})
+		failed := (*hostError)(nil)
+		if counts.Images == 0 || errors.As(err, &failed) != past || past && !strings.Contains(err.Error(), "not followed") {
+			t.Errorf("past the recorder %v: %d images, %v", past, counts.Images, err)
+		}
+	}
+}
+
+func TestABubbleThatRunsNothingIsAFailure(t *testing.T) {
+	r, err := Run(io.Discard, Options{Kinds: []Kind{Appends}, Only: "on_commit, inline rolls, pages in order", Bubble: func(func()) {}})
+	if err != nil || r.Failed != 1 || r.Images != 0 {
+		t.Errorf("%d failed, %d images, %v", r.Failed, r.Images, err)
 	}
 }

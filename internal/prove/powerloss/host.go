@@ -73,17 +73,27 @@ type real struct {
 }
 
 // opener gives the queues of a real host.
-func opener(h Host) func() (device.Queue, error) {
-	if h == Pool {
+func (o Options) opener() func() (device.Queue, error) {
+	switch {
+	case o.Host == Pool:
 		return func() (device.Queue, error) { return fallback.Open(fallback.Options{}), nil }
+	case o.openRing != nil:
+		return o.openRing
 	}
-	return func() (device.Queue, error) {
-		q, err := uring.Open(uring.Options{})
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoRing, err)
-		}
-		return q, nil
+	return func() (device.Queue, error) { return uring.Open(uring.Options{}) }
+}
+
+// probe opens and closes a ring, if that is what the workloads are to run on. A
+// ring that cannot be had later, while others work, is a fault of the host.
+func (o Options) probe() error {
+	if o.Host != Ring {
+		return nil
 	}
+	q, err := o.opener()()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoRing, err)
+	}
+	return q.Close()
 }
 
 // newReal makes a host in an empty directory.

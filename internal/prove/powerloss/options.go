@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"felix.local/felix/device"
 	"felix.local/felix/internal/prove/bubble"
 )
 
@@ -21,8 +22,11 @@ const (
 	Pool Host = "pool"
 )
 
-// ErrNoRing says that this system gives no ring.
+// ErrNoRing says that this system gives no ring: not even one, before any workload.
 var ErrNoRing = errors.New("no io_uring here")
+
+// ErrNoRow says that a host has no row of the name that Options.Only asks for.
+var ErrNoRow = errors.New("no such row")
 
 // FirstSeed is that of runs that choose none.
 const FirstSeed uint64 = 0x5eed0001
@@ -52,6 +56,9 @@ type Options struct {
 	Workers int
 	// FailuresKept bounds the failures in the result. Default 20.
 	FailuresKept int
+	// openRing, when set, gives the rings of the host Ring, so that a test can run
+	// out of them.
+	openRing func() (device.Queue, error)
 }
 
 const defaultFailuresKept = 20

@@ -15,7 +15,9 @@ import (
 
 // Run runs workloads as the options say, prints a table with a row for each kind
 // in each way, and gives it. Images that fail are in the result; the error is
-// about options, a host that does not work (ErrNoRing), or the writer.
+// about options (ErrNoRow among them), a host that does not work (ErrNoRing when it
+// has no ring at all), or the writer. What was found until a host failed is
+// printed and given as well.
 func Run(out io.Writer, o Options) (Result, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -29,15 +31,16 @@ func Run(out io.Writer, o Options) (Result, error) {
 		}
 	}
 	if len(r.rows) == 0 {
-		return Result{}, fmt.Errorf("no row has %q in its name", o.Only)
+		return Result{}, fmt.Errorf("%w: none on %s has %q in its name", ErrNoRow, o.Host, o.Only)
 	}
-	if err := r.all(); err != nil {
-		return r.result, err
+	if err := o.probe(); err != nil {
+		return Result{}, err
 	}
+	err := r.all()
 	slices.SortFunc(r.result.Failures, func(a, b Failure) int {
 		return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Seed, b.Seed))
 	})
-	return r.result, r.result.Print(out)
+	return r.result, errors.Join(err, r.result.Print(out))
 }
 
 type run struct {
@@ -124,25 +127,34 @@ func (r *run) workload(s scenario, seed uint64) (Counts, error) {
 			bubble = func(f func()) { f() }
 		}
 		var w *workload
-		var err error
+		err := errors.New("the bubble did not run the workload to its end")
 		bubble(func() {
 			w = newWorkload(s, seed, r.Images, newSimulated(simdisk.QueueOptions{
 				Mode: simdisk.Adversarial, Seed: seed, ShortPercent: 5, Sleep: s.kind != Publishers,
 			}))
 			err = work(w)
 		})
+		if w == nil {
+			return Counts{}, err
+		}
 		return w.sum, err
 	}
+	return r.onReal(s, seed, work)
+}
+
+// onReal runs a workload on real files. The host that was crashed all the time
+// has to have been followed by its model, or the images mean nothing.
+func (r *run) onReal(s scenario, seed uint64, work func(*workload) error) (Counts, error) {
 	base, err := os.MkdirTemp(r.Dir, "power-loss-")
 	if err != nil {
 		return Counts{}, &hostError{err}
 	}
-	h, err := newReal(opener(r.Host), base)
+	h, err := newReal(r.opener(), base)
 	if err != nil {
 		return Counts{}, errors.Join(err, os.RemoveAll(base))
 	}
 	w := newWorkload(s, seed, r.Images, h)
-	err = work(w)
+	err = errors.Join(work(w), h.discard())
 	if removed := os.RemoveAll(base); removed != nil {
 		err = errors.Join(err, &hostError{removed})
 	}

@@ -24,13 +24,19 @@ func (w *workload) truncation() error {
 		t := w.shards[0]
 		offset := w.rand.Below(t.submitted)
 		what := fmt.Sprintf("truncating %d records to %d", t.submitted, offset)
-		// Each change in two images, and two more once it is done.
+		// Each change in two images, and two more once it is done. Other goroutines
+		// of the log may change something meanwhile.
 		take := func(at string) {
 			for range 2 {
-				i := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: w.rand.Next()})
+				w.mu.Lock()
+				seed := w.rand.Next()
+				w.mu.Unlock()
+				i := w.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: seed})
 				i.at = what + ", " + at
+				w.mu.Lock()
 				images = append(images, i)
 				w.sum.Midway++
+				w.mu.Unlock()
 			}
 		}
 		if w.mode != engine.FsyncOnCommit {
