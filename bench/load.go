@@ -169,7 +169,8 @@ func phase(ctx context.Context, publishers []*publisher, records int64) (time.Du
 	return elapsed, context.Cause(ctx)
 }
 
-// loop reads the clock once per append: the end of one is the start of the next.
+// loop reads the clock once per append: the end of one is the start of the next,
+// so noting a latency counts as part of the append that follows.
 func (p *publisher) loop(ctx context.Context, left *atomic.Int64) error {
 	batch := int64(len(p.payloads))
 	begun, last := time.Now(), time.Duration(0)

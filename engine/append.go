@@ -30,8 +30,8 @@ type AppendResult struct{ First, Last uint64 }
 // usable. A *PoisonedError means that the records may or may not be on the
 // device and the log accepts no more. When ctx ends first the error is an
 // *UnknownOutcomeError: the append goes on and keeps its place in the order. Only
-// a write into the page cache, under none and periodic, is not given up: it is the
-// caller's own.
+// a write into the page cache, under none and periodic, is not given up, nor is
+// undoing one that failed: it is the caller's own.
 func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, error) {
 	p, lead, err := l.stage(ctx, records, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, erro
 			go l.commitFn()
 		}
 	}
-	if p.crowd != nil && ctx.Done() != nil {
+	if p.crowd != nil {
 		p.crowd.wait()
 	}
 	if !signalled(ctx, p.done) {
@@ -81,8 +81,8 @@ type Pending struct {
 	// this append's own and reused after it was received; no handle has one.
 	done chan struct{}
 	lone bool
-	// crowd is what a blocking append that is not alone in its batch waits for
-	// before it looks at done.
+	// crowd is what a blocking append that came after another, under on_commit and
+	// with a context that can end, waits for before it looks at done.
 	crowd *crowd
 }
 

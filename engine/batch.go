@@ -37,7 +37,7 @@ type batch struct {
 	// and is reused, so that an append by itself costs no channel. done is closed
 	// for all others; nil while there are none.
 	lone, done chan struct{}
-	// crowd is nil while no blocking append but lone's waits.
+	// crowd is where blocking appends wait that share a flush; nil without any.
 	crowd *crowd
 	err   error
 	// completed is done for the commit loop, which must not wait to see it.

@@ -35,7 +35,8 @@ func (l *Log) gather() {
 // yieldThread lets other threads run on this CPU. The runtime yields among the
 // goroutines of one thread only; those that another thread took over wait with it
 // when the kernel put both on one CPU, and would come after the flush they are
-// waited for.
+// waited for. On a CPU that others want too it may return late, by about one of
+// the kernel's time slices.
 func yieldThread() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // commit is the commit loop: the only code that writes to the active segment. It

@@ -18,9 +18,11 @@
 // lives while there is work; under none and periodic, where the write goes to the
 // page cache, the appender that finds no loop running runs it itself.
 // While a batch is in flight, later appends gather in the next one: that is the
-// group commit. Who waits for a batch is woken by its lone signal (the first
-// blocking append), its crowd (blocking appends under on_commit) or its done
-// channel (handles, and whoever outlasts the crowd's patience). Where a segment ends is decided per append, when it is staged.
+// group commit. Where a segment ends is decided per append, when it is staged.
+//
+// Whoever waits for a batch is woken by its lone signal (a blocking append that
+// came first), by its crowd (further ones under on_commit), or by its done
+// channel (handles, and whoever outlasts the crowd's patience).
 //
 // # Invariants
 //

@@ -9,15 +9,20 @@ import (
 // from the start would take 256 MiB per shard, idle ones included.
 const reserveFirstMax = 1 << 20
 
-// reserveWholeShare says when the second reservation takes the rest of the
-// segment: when that could be done for every segment now open for writing within
-// this share of the free space. Otherwise reservations double.
+// The second reservation takes the rest of the segment, up to reserveWholeMax,
+// when that could be done for every segment now open for writing within a quarter
+// of the room: the free space above the configured floor. Otherwise reservations
+// double.
 //
 // Each reservation is an extent of the file, and a file in few extents is
 // written faster: ext4 keeps up to four in the inode, and from the fifth on a
 // dsync write that turns reserved blocks into written ones has one more block of
-// metadata to write and wait for (275 µs against 224 for 10 KB, measured).
-const reserveWholeShare = 4
+// metadata to write and wait for (docs/performance.md has the measurement).
+const (
+	reserveWholeDivisor = 4
+	// An extent of ext4 is at most 128 MiB: a longer segment has many anyway.
+	reserveWholeMax = 512 << 20
+)
 
 // reservation is how much of the active segment has blocks. The file length is
 // never changed by it: valid bytes end where the file ends.
@@ -27,6 +32,8 @@ type reservation struct {
 	// op is the reservation in flight, nil when there is none, for target bytes.
 	op     *device.Op
 	target int64
+	// doubling says that the whole segment was refused for want of space.
+	doubling bool
 }
 
 // reserve keeps reserved blocks ahead of end, the position where the next write
@@ -49,7 +56,7 @@ func (l *Log) reserve(file device.File, end int64) error {
 	first := r.bytes == 0
 	target := max(initial, end)
 	if !first {
-		target = l.store.nextReservation(r.bytes, end, l.cfg.SegmentBytes)
+		target = l.nextReservation(r, end)
 	}
 	if target <= r.bytes {
 		return nil
@@ -81,15 +88,15 @@ func (l *Log) reserve(file device.File, end int64) error {
 	return nil
 }
 
-// nextReservation is the position up to which a segment of which reserved bytes
-// have blocks, and that is about to be written up to end, gets more.
-func (s *Store) nextReservation(reserved, end, segmentBytes int64) int64 {
-	whole := max(segmentBytes, end)
-	free, _, _ := s.space.state()
-	if free/reserveWholeShare/int64(max(1, s.writers.open())) >= segmentBytes {
+// nextReservation is the position up to which a segment that is about to be
+// written up to end gets blocks, after its first reservation.
+func (l *Log) nextReservation(r *reservation, end int64) int64 {
+	whole := max(l.cfg.SegmentBytes, end)
+	share := l.store.space.room() / reserveWholeDivisor / int64(max(1, l.store.writers.open()))
+	if !r.doubling && l.cfg.SegmentBytes <= min(share, reserveWholeMax) {
 		return whole
 	}
-	return min(max(2*reserved, 2*end), whole)
+	return min(max(2*r.bytes, 2*end), whole)
 }
 
 // reapReservation takes note of a later reservation that has completed.
@@ -130,7 +137,9 @@ func (l *Log) reservationDone() {
 }
 
 // reservationFailed counts a failure and remembers not to ask for the same
-// again with the next write.
+// again with the next write. Where there was no space for the whole segment, as
+// under a quota, a smaller reservation may succeed; what the large one got before
+// it failed is given back for it, and to others.
 func (l *Log) reservationFailed(err error, asked int64) {
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		_ = l.poisonWith(err)
@@ -141,5 +150,12 @@ func (l *Log) reservationFailed(err error, asked int64) {
 		return
 	}
 	l.store.counters.reserveFailures.Add(1)
-	l.mu.active.reserve.bytes = max(l.mu.active.reserve.bytes, asked)
+	w := &l.mu.active
+	if device.ClassOf(err) == device.ClassFull && !w.reserve.doubling && asked > 2*w.reserve.bytes {
+		w.reserve.doubling = true
+		l.giveBackBlocks()
+		w.reserve.bytes = max(w.reserve.bytes, w.size) // not the first one again
+		return
+	}
+	w.reserve.bytes = max(w.reserve.bytes, asked)
 }

@@ -1,7 +1,10 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"syscall"
 	"testing"
 
 	"felix.local/felix/device"
@@ -21,34 +24,99 @@ func (f roomFS) Space(path string) (device.Space, error) {
 	return space, err
 }
 
+// reserveRig is a log with segments of 64 KiB on a disk with so many bytes free.
+func reserveRig(t *testing.T, free, floor int64, mode engine.FsyncMode) *orderRig {
+	cfg := testConfig()
+	cfg.FsyncMode, cfg.FsyncInterval = mode, 1<<40
+	cfg.SegmentBytes, cfg.MinFreeBytes = reserveSegmentBytes, floor
+	w := newFaultWorld("", sharedPool(t), cfg, faultdisk.Options{})
+	w.cfg.FS = roomFS{w.cfg.FS, free}
+	r := newRigIn(t, fastDir(t), func(cfg *engine.Config) { *cfg = w.cfg })
+	return &orderRig{rig: r, disk: w.disk, mark: w.mark}
+}
+
+const reserveSegmentBytes = 64 << 10
+
+// fill appends until the segment is nearly full, and gives where each reservation
+// ended.
+func (r *orderRig) fill() (ends []int64) {
+	for r.active().Size < reserveSegmentBytes-1024 {
+		r.appendSizes(900)
+		r.quiet() // a reservation runs beside the appends
+	}
+	for _, e := range r.disk.Log(faultdisk.Allocate) {
+		ends = append(ends, e.Pos+e.Len)
+	}
+	return ends
+}
+
 // A segment is in few extents where there is room for that: its second reservation
 // takes the rest. With little room, a reservation is at most twice what the file
-// has, and none goes past the segment.
+// has, and none goes past the segment. Room is what is above the floor below which
+// appends are refused: reserved blocks count as used.
 func TestTheSecondReservationTakesTheSegmentWhereThereIsRoom(t *testing.T) {
-	const segmentBytes = 64 << 10
+	const floor = 1 << 20
+	whole, doubling := []int64{4 << 10, 64 << 10}, []int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
 	for name, c := range map[string]struct {
-		free int64
-		want []int64 // where reservations end
+		free, floor int64
+		want        []int64
 	}{
-		"room for all": {4 * segmentBytes, []int64{4 << 10, segmentBytes}},
-		"little room":  {4*segmentBytes - 1, []int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, segmentBytes}},
+		"room for all":                    {4 * reserveSegmentBytes, 0, whole},
+		"little room":                     {4*reserveSegmentBytes - 1, 0, doubling},
+		"room for all above the floor":    {floor + 4*reserveSegmentBytes, floor, whole},
+		"little room above the floor":     {floor + 4*reserveSegmentBytes - 1, floor, doubling},
+		"hardly more than what has to be": {floor + 1, floor, doubling},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := testConfig()
-			cfg.SegmentBytes = segmentBytes
-			w := newFaultWorld("", sharedPool(t), cfg, faultdisk.Options{})
-			w.cfg.FS = roomFS{w.cfg.FS, c.free}
-			r := newRigIn(t, fastDir(t), func(cfg *engine.Config) { *cfg = w.cfg })
-			for r.log.Segments()[0].Size < segmentBytes-1024 {
-				r.appendSizes(900)
-			}
-			var got []int64
-			for _, e := range w.disk.Log(faultdisk.Allocate) {
-				got = append(got, e.Pos+e.Len)
-			}
-			if !slices.Equal(got, c.want) {
+			if got := reserveRig(t, c.free, c.floor, engine.FsyncOnCommit).fill(); !slices.Equal(got, c.want) {
 				t.Errorf("reservations end at %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// Under a quota the rest of a segment may be refused where less is not. What the
+// refused reservation got is given back, and appends go on.
+func TestAfterARefusedReservationOfTheSegmentSmallerOnesAreTried(t *testing.T) {
+	r := reserveRig(t, 1<<40, 0, engine.FsyncOnCommit)
+	r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Allocate, At: 2, Errno: syscall.EDQUOT})
+	got := r.fill()
+	if want := []int64{4 << 10, 64 << 10}; len(got) < 4 || !slices.Equal(got[:2], want) || got[2] >= reserveSegmentBytes/2 {
+		t.Errorf("reservations end at %d; after %d come smaller ones", got, want)
+	}
+	var cuts []int64
+	for _, e := range r.disk.Log(faultdisk.Truncate) {
+		if isLog(e.Path) {
+			cuts = append(cuts, e.Pos)
+		}
+	}
+	if len(cuts) != 1 || cuts[0] < 2<<10 || cuts[0] > 4<<10 {
+		t.Errorf("blocks were given back by cutting at %d", cuts)
+	}
+	if n := r.store.Stats().ReserveFailures; n != 1 {
+		t.Errorf("%d failures counted", n)
+	}
+}
+
+// Under none and periodic an appender carries its own write, but does not wait for
+// the disk to find room for it.
+func TestAnAppendGivesUpWhileTheFirstReservationHangs(t *testing.T) {
+	r := reserveRig(t, 1<<40, 0, engine.FsyncPeriodic)
+	held := r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Allocate, Stall: true})
+	ctx, cancel := context.WithCancel(r.ctx)
+	appended := make(chan error, 1)
+	go func() {
+		_, err := r.log.Append(ctx, engine.Record{Payload: []byte("x")})
+		appended <- err
+	}()
+	<-held.Reached()
+	cancel()
+	var unknown *engine.UnknownOutcomeError
+	if err := <-appended; !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+	held.Release()
+	if err := r.log.WaitTail(r.ctx, 0); err != nil {
+		t.Error(err)
 	}
 }

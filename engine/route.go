@@ -116,6 +116,11 @@ func (s *Store) performInline(op *device.Op, place int) error {
 
 // leadsInline says whether an appender that finds no commit loop runs it itself
 // until its batch b is complete: where the write is a copy into the page cache,
-// handing it to another goroutine would cost more than the write. A batch that
-// rolls waits for flushes, which a caller must be able to give up on.
-func (l *Log) leadsInline(b *batch) bool { return l.cfg.FsyncMode != FsyncOnCommit && !b.roll }
+// handing it to another goroutine would cost more than the write. What waits for
+// the disk first (a roll, a descriptor, a segment's first reservation) is not for
+// a caller, who must be able to give up on it. The commit role is the caller's.
+func (l *Log) leadsInline(b *batch) bool {
+	w := &l.mu.active
+	reserved := w.reserve.bytes > 0 || !l.cfg.Preallocate || l.store.allocateOff.Load()
+	return l.cfg.FsyncMode != FsyncOnCommit && !b.roll && w.file != nil && reserved
+}

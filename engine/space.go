@@ -98,6 +98,16 @@ func (g *spaceGuard) state() (bytes, inodes int64, low bool) {
 	return g.mu.bytes, g.mu.inodes, g.low.Load()
 }
 
+// room is what is free above the floor, as far as is known; 0 when it is not.
+func (g *spaceGuard) room() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.err != nil {
+		return 0
+	}
+	return max(0, g.mu.bytes-g.minBytes)
+}
+
 // run looks again at every tick and whenever the credit is used up.
 func (g *spaceGuard) run(stop <-chan struct{}) {
 	ticker := time.NewTicker(spaceCheckInterval)

@@ -80,7 +80,7 @@ func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pendi
 	p.payloadBytes = payloadBytes
 	p.lone = !handle && p.b.appends == 1
 	p.done = l.signalLocked(p.b, p.lone)
-	if !handle && !p.lone && l.cfg.FsyncMode == FsyncOnCommit {
+	if !handle && !p.lone && l.cfg.FsyncMode == FsyncOnCommit && ctx.Done() != nil {
 		p.crowd = p.b.joinCrowd()
 	}
 	lead = !l.mu.committing

@@ -130,19 +130,24 @@ func (l *Log) giveUpFile() bool {
 	return true
 }
 
-// dropReservation frees blocks past the end of the active segment. That the
-// length stays the same makes it need no flush, and a failure costs only blocks.
+// dropReservation frees blocks past the end of the active segment.
 func (l *Log) dropReservation() {
 	l.awaitReservation()
-	w := &l.mu.active
-	if w.file == nil || w.reserve.bytes <= w.size {
-		return
+	if w := &l.mu.active; w.file != nil && w.reserve.bytes > w.size {
+		l.giveBackBlocks()
 	}
+}
+
+// giveBackBlocks frees what is reserved past the end of the active segment; the
+// caller holds the commit role. That the length stays the same makes it need no
+// flush, and a failure costs only blocks.
+func (l *Log) giveBackBlocks() {
+	w := &l.mu.active
 	if err := w.file.Truncate(w.size); err != nil {
 		l.store.logger.Warn("reserved blocks could not be freed", "log", l.label, "error", err)
 		return
 	}
-	w.reserve = reservation{}
+	w.reserve.bytes = 0
 }
 
 // openFailed says what it means that the active segment could not be opened
