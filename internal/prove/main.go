@@ -32,6 +32,9 @@ func main() {
 // run gives the exit code.
 func (s scale) run(out io.Writer, run bubble.Runner) int {
 	total, err := s.prove(out, run)
+	for _, skipped := range total.skipped {
+		fmt.Fprintln(out, "skipped:", skipped)
+	}
 	fmt.Fprintln(out, total.line(err))
 	if err != nil || !total.proved() {
 		return 1
@@ -63,6 +66,10 @@ type scale struct {
 	hosts     []string
 	only      string
 	dir       string
+	// enumerated and damaged are the one case to run again, of the part that it
+	// is a case of.
+	enumerated string
+	damaged    *corrupt.Case
 }
 
 func parse(args []string, usage io.Writer) (scale, error) {
@@ -77,6 +84,7 @@ func parse(args []string, usage io.Writer) (scale, error) {
 	f.IntVar(&s.stride, "stride", 16, "one damage to files out of so many; 1 for every bit and every length")
 	f.StringVar(&s.only, "only", "", "only the power-loss rows whose name has this in it")
 	f.StringVar(&s.dir, "dir", "", "an existing directory for real files (default: a temporary one)")
+	failed := f.String("case", "", "run this one case of the enumeration or of the damages again, as a failure prints it, and nothing else")
 	parts := f.String("parts", strings.Join(allParts, ","), "what to run")
 	hosts := f.String("hosts", strings.Join(allHosts, ","), "what power-loss workloads run on")
 	if err := f.Parse(args); err != nil {
@@ -96,7 +104,23 @@ func parse(args []string, usage io.Writer) (scale, error) {
 		return chosen
 	}
 	s.parts, s.hosts = list("parts", *parts, allParts), list("hosts", *hosts, allHosts)
-	if *seed != "" {
+	given := make(map[string]bool)
+	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	alone := func(name string, others ...string) {
+		for _, other := range others {
+			if given[other] {
+				problems = append(problems, fmt.Errorf("-%s runs one thing again: -%s does not go with it", name, other))
+			}
+		}
+	}
+	if given["case"] {
+		alone("case", "seeds", "seed", "real-seeds", "images", "ops", "stride", "only", "dir", "parts", "hosts")
+		if err := s.again(*failed); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if given["seed"] {
+		alone("seed", "seeds", "real-seeds", "parts")
 		n, err := strconv.ParseUint(*seed, 0, 64)
 		if err != nil || n == 0 {
 			problems = append(problems, fmt.Errorf("-seed: %q is no number from 1 to 2^64-1", *seed))
@@ -115,11 +139,60 @@ func parse(args []string, usage io.Writer) (scale, error) {
 	return s, errors.Join(problems...)
 }
 
+// again makes a case all that is run.
+func (s *scale) again(text string) error {
+	damaged, notDamaged := corrupt.ParseCase(text)
+	if notDamaged == nil {
+		s.parts, s.damaged = []string{partCorrupt}, &damaged
+		return nil
+	}
+	enumerated, err := enumerate.ParseCase(text)
+	if err != nil {
+		return fmt.Errorf("-case: %w; %w", err, notDamaged)
+	}
+	s.parts, s.enumerated = []string{partEnumerate}, enumerated.String()
+	return nil
+}
+
 // totals are those of all parts.
 type totals struct {
+	// images were opened. One that equals another of which the same is expected is
+	// not opened again, and not counted.
 	images, acked, lost, refused, seeds int
 	// unexpected counts what failed in another way than by losing records.
 	unexpected int
+	// skipped says what could not be run, and why.
+	skipped []string
+}
+
+func (t *totals) addPowerLosses(r powerloss.Result, seeds int) {
+	t.images += r.Images
+	t.acked += r.Acked
+	t.lost += r.Lost
+	t.seeds += seeds
+	t.unexpected += r.Failed
+}
+
+func (t *totals) addEnumeration(r enumerate.Result) {
+	t.images += r.Opened
+	t.acked += r.Acked
+	t.lost += r.Lost
+	t.unexpected += r.Refused
+}
+
+func (t *totals) addCorruption(r corrupt.Result) {
+	t.images += r.Images
+	t.lost += r.Lost
+	t.refused += r.Refused
+}
+
+// opened is an error when no image was opened since there were so many: what
+// opens none proves nothing.
+func (t *totals) opened(before int) error {
+	if t.images > before {
+		return nil
+	}
+	return errors.New("no image was opened")
 }
 
 func (t totals) proved() bool { return t.lost == 0 && t.unexpected == 0 && t.images > 0 }
@@ -128,7 +201,7 @@ func (t totals) line(err error) string {
 	counts := fmt.Sprintf("images=%d acked=%d lost=%d refused=%d seeds=%d", t.images, t.acked, t.lost, t.refused, t.seeds)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("not proved: %s: %v", counts, err)
+		return fmt.Sprintf("not proved: %s failed=%d: %s", counts, t.unexpected, strings.ReplaceAll(err.Error(), "\n", "; "))
 	case !t.proved():
 		return fmt.Sprintf("not proved: %s failed=%d", counts, t.unexpected)
 	}
@@ -139,7 +212,7 @@ func (t totals) line(err error) string {
 // totals; the error is about what could not be run.
 func (s scale) prove(out io.Writer, run bubble.Runner) (t totals, err error) {
 	for _, part := range s.parts {
-		began := time.Now()
+		began, before := time.Now(), t.images
 		switch part {
 		case partPowerLoss:
 			err = s.powerLosses(out, run, &t)
@@ -147,6 +220,9 @@ func (s scale) prove(out io.Writer, run bubble.Runner) (t totals, err error) {
 			err = s.enumeration(out, run, &t)
 		case partCorrupt:
 			err = s.corruption(out, &t)
+		}
+		if err == nil {
+			err = t.opened(before)
 		}
 		if err != nil {
 			return t, fmt.Errorf("%s: %w", part, err)
@@ -157,6 +233,7 @@ func (s scale) prove(out io.Writer, run bubble.Runner) (t totals, err error) {
 }
 
 func (s scale) powerLosses(out io.Writer, run bubble.Runner, t *totals) error {
+	var skipped []error
 	for _, host := range s.hosts {
 		fmt.Fprintf(out, "\n== power losses, %s\n", host)
 		o := powerloss.Options{
@@ -171,40 +248,60 @@ func (s scale) powerLosses(out io.Writer, run bubble.Runner, t *totals) error {
 			o.Dir, o.Seeds = dir, s.realSeeds
 		}
 		r, err := powerloss.Run(out, o)
-		if errors.Is(err, powerloss.ErrNoRing) {
-			fmt.Fprintf(out, "skipped: %v\n", err)
+		if errors.Is(err, powerloss.ErrNoRing) || errors.Is(err, powerloss.ErrNoRow) {
+			fmt.Fprintf(out, "skipped: %s: %v\n", host, err)
+			t.skipped = append(t.skipped, fmt.Sprintf("%s: %v", host, err))
+			skipped = append(skipped, err)
 			continue
 		}
-		if err != nil {
-			return err
+		before := t.images
+		t.addPowerLosses(r, o.Seeds)
+		if err == nil {
+			err = t.opened(before)
 		}
-		t.images += r.Images
-		t.acked += r.Acked
-		t.lost += r.Lost
-		t.seeds += o.Seeds
-		t.unexpected += r.Failed
+		if err != nil {
+			return fmt.Errorf("%s: %w", host, err)
+		}
+	}
+	if len(skipped) == len(s.hosts) {
+		return errors.Join(skipped...)
 	}
 	return nil
 }
 
 func (s scale) enumeration(out io.Writer, run bubble.Runner, t *totals) error {
-	fmt.Fprintf(out, "\n== every workload of up to %d operations\n", s.ops)
-	r, err := enumerate.Run(out, enumerate.Options{OpsMax: s.ops, Bubble: run})
-	t.images += r.States
-	t.acked += r.Acked
-	t.lost += r.Lost
-	t.unexpected += r.Refused
+	if s.enumerated != "" {
+		fmt.Fprintf(out, "\n== the workload %s\n", s.enumerated)
+	} else {
+		fmt.Fprintf(out, "\n== every workload of up to %d operations\n", s.ops)
+	}
+	r, err := enumerate.Run(out, enumerate.Options{OpsMax: s.ops, Bubble: run, Only: s.enumerated})
+	for _, failure := range r.Failures {
+		fmt.Fprintln(out, failure)
+	}
+	t.addEnumeration(r)
 	return err
 }
 
 func (s scale) corruption(out io.Writer, t *totals) error {
-	fmt.Fprintf(out, "\n== damage to files, 1 in %d\n", s.stride)
-	r, err := corrupt.Run(out, corrupt.Options{Stride: s.stride, Kinds: corrupt.Kinds(), Brief: true})
-	for _, failure := range r.Failures {
-		fmt.Fprintln(out, failure)
+	if s.damaged != nil {
+		fmt.Fprintf(out, "\n== the damage %v\n", s.damaged)
+	} else {
+		fmt.Fprintf(out, "\n== damage to files, 1 in %d\n", s.stride)
 	}
-	t.images += r.Images
-	t.lost += r.Lost
-	t.refused += r.Refused
+	r, err := corrupt.Run(out, corrupt.Options{Stride: s.stride, Kinds: corrupt.Kinds(), Brief: true, Only: s.damaged})
+	for _, failure := range r.Failures {
+		fmt.Fprintln(out, withCommand(failure))
+	}
+	t.addCorruption(r)
 	return err
+}
+
+// withCommand adds to a failure how to see it again.
+func withCommand(failure error) string {
+	damaged := (*corrupt.Failure)(nil)
+	if !errors.As(failure, &damaged) {
+		return failure.Error()
+	}
+	return fmt.Sprintf("%v\nagain: go run ./internal/prove -case %v", failure, damaged.Case)
 }

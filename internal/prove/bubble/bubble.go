@@ -7,7 +7,8 @@ import (
 )
 
 // Runner calls f in a bubble of its own and returns when every goroutine that f
-// started has ended. Several bubbles may run at once.
+// started has ended. Several bubbles may run at once. It panics when what ran in the
+// bubble failed as a test.
 type Runner func(f func())
 
 // In gives a test's bubbles.
@@ -23,7 +24,15 @@ func Main(program func(Runner) int) {
 	all := func(_, _ string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "program", F: func(t *testing.T) {
 		os.Exit(program(func(f func()) {
-			t.Run("", func(t *testing.T) { In(t)(f) })
+			within(t, func(t *testing.T) { In(t)(f) })
 		}))
 	}}}, nil, nil)
+}
+
+// within runs a test within the program. One that failed, as by a data race that
+// was seen in it, must not pass for a program that went well.
+func within(t *testing.T, body func(*testing.T)) {
+	if !t.Run("", body) {
+		panic("bubble: what ran in it failed as a test")
+	}
 }

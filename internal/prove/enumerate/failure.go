@@ -26,10 +26,16 @@ type Failure struct {
 // Error says what happened, what the power loss left and how to see it again.
 func (f Failure) Error() string {
 	if f.Change == "" {
-		return fmt.Sprintf("%v: %v\nagain: Options.Only = %q", f.Case, f.Cause, f.Case.String())
+		return fmt.Sprintf("%v: %v\n%s", f.Case, f.Cause, f.again())
 	}
-	return fmt.Sprintf("%v: %v, power lost %s: %v\nwhich left\n%sagain: Options.Only = %q",
-		f.Verdict, f.Case, f.Change, f.Cause, f.Files, f.Case.String())
+	return fmt.Sprintf("%v: %v, power lost %s: %v\nwhich left\n%s%s",
+		f.Verdict, f.Case, f.Change, f.Cause, f.Files, f.again())
+}
+
+// again says how to see a failure once more: the command has the bound that
+// options have by default.
+func (f Failure) again() string {
+	return fmt.Sprintf("again: go run ./internal/prove -case %s (under another bound: Options.Only)", f.Case)
 }
 
 // Unwrap gives the cause.

@@ -1,6 +1,7 @@
 package enumerate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -78,7 +79,7 @@ type outcome struct {
 func visit(c Case, o Options, known *cache) outcome {
 	w := newWorkload(c, o)
 	found := outcome{Case: c, Row: Row{Mode: c.Mode, Roll: c.Roll, Workloads: 1}}
-	var failed error
+	failed := errors.New("the bubble did not run the workload to its end")
 	o.Bubble(func() { failed = w.run() })
 	if failed != nil {
 		found.Refused++
