@@ -3,10 +3,13 @@ package powerloss
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/recovery"
 )
 
 // failedSyncs fails the k-th flush or dsync write of a log for many k, with the
@@ -32,10 +35,12 @@ func (w *workload) failedSyncs() error {
 
 func (w *workload) failSync(fault simdisk.SyncFault) error {
 	var images []image
+	var appended error // what ended the appends
+	hit := hits(&fault)
 	err := w.live(func() error {
 		w.host.model().FailSync(fault)
 		for range 60 {
-			if err := w.append(); err != nil {
+			if appended = w.append(); appended != nil {
 				break
 			}
 		}
@@ -51,13 +56,55 @@ func (w *workload) failSync(fault simdisk.SyncFault) error {
 		}
 		return nil
 	})
-	// Closing may fail for the mark alone, which poisons nothing.
-	var poisoned *engine.PoisonedError
-	if err != nil && !errors.As(err, &poisoned) && !errors.Is(err, syscall.EIO) {
+	poisoned, err := judgeFailure(*hit.Load(), appended, err)
+	if err != nil {
 		return err
 	}
-	if poisoned != nil {
+	if poisoned {
 		w.sum.Poisoned++
 	}
 	return w.judge(images)
+}
+
+// hits notes the path of what a fault hits: that of the matching completion it
+// waits for. It is empty until then.
+func hits(fault *simdisk.SyncFault) *atomic.Pointer[string] {
+	hit := &atomic.Pointer[string]{}
+	hit.Store(new(string))
+	at, seen := fault.At, 0
+	fault.Path = func(path string) bool { // one call at a time
+		if seen++; seen == at {
+			hit.Store(&path)
+		}
+		return true
+	}
+	return hit
+}
+
+// judgeFailure says whether a log was poisoned whose sync of a path failed, if one
+// did, by what ended its appends and what closing said. It has to be, and nothing
+// else may end an append, with two exceptions. The mark is only stale when it
+// could not be written, though closing may tell. And a segment whose header could
+// not be written is removed again: that append fails, and the log goes on.
+func judgeFailure(hit string, appended, closed error) (poisoned bool, err error) {
+	poisoned = poisonedBy(closed) || poisonedBy(appended)
+	create := (*recovery.CreateError)(nil)
+	unmade := errors.As(appended, &create) && create.Stage == recovery.StageHeader && errors.Is(appended, syscall.EIO)
+	marked := filepath.Base(hit) == recovery.MarkName
+	switch {
+	case hit == "":
+		return poisoned, errors.Join(appended, closed)
+	case appended != nil && !unmade && !poisonedBy(appended):
+		return poisoned, fmt.Errorf("a sync of %s failed, and an append with it: %w", hit, appended)
+	case closed != nil && !poisonedBy(closed) && !(marked && errors.Is(closed, syscall.EIO)):
+		return poisoned, fmt.Errorf("a sync of %s failed, and closing with it: %w", hit, closed)
+	case !poisoned && !unmade && !marked:
+		return poisoned, fmt.Errorf("a sync of %s failed, and the log goes on", hit)
+	}
+	return poisoned, nil
+}
+
+func poisonedBy(err error) bool {
+	poisoned := (*engine.PoisonedError)(nil)
+	return errors.As(err, &poisoned)
 }

@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"felix.local/felix/device"
+	"felix.local/felix/engine"
 	"felix.local/felix/fallback"
 	"felix.local/felix/internal/prove/bubble"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/recovery"
 )
 
 // TestAnImageThatFailsEndsItsWorkloadAndIsTold asks of an image what was never
@@ -139,5 +141,38 @@ func TestABubbleThatRunsNothingIsAFailure(t *testing.T) {
 	r, err := Run(io.Discard, Options{Kinds: []Kind{Appends}, Only: "on_commit, inline rolls, pages in order", Bubble: func(func()) {}})
 	if err != nil || r.Failed != 1 || r.Images != 0 {
 		t.Errorf("%d failed, %d images, %v", r.Failed, r.Images, err)
+	}
+}
+
+// A failed sync has to poison the log, and nothing else may end an append.
+func TestAFailedSyncIsToldByTheLog(t *testing.T) {
+	const log, mark = "/data/store/0/00000000000000000000.log", "/data/store/0/" + recovery.MarkName
+	failed := device.NewError("flush", log, -1, syscall.EIO)
+	poison := &engine.PoisonedError{Label: "log", Cause: failed}
+	header := &recovery.CreateError{Path: log, Stage: recovery.StageHeader, Err: failed}
+	names := &recovery.CreateError{Path: log, Stage: recovery.StageDirectory, Err: failed}
+	for name, c := range map[string]struct {
+		hit              string
+		appended, closed error
+		poisoned, fault  bool
+	}{
+		"poisoned":                       {log, poison, poison, true, false},
+		"poisoned behind the appends":    {log, nil, poison, true, false},
+		"poisoned and closed well":       {log, poison, nil, true, false},
+		"not told":                       {log, nil, nil, false, true},
+		"an append that is no poison":    {log, failed, poison, true, true},
+		"a closing that is no poison":    {log, nil, failed, false, true},
+		"the mark":                       {mark, nil, nil, false, false},
+		"the mark, told by closing":      {mark, nil, failed, false, false},
+		"the mark, and an append fails":  {mark, failed, nil, false, true},
+		"no header":                      {log, header, nil, false, false},
+		"no name":                        {log, names, nil, false, true},
+		"nothing failed":                 {"", nil, nil, false, false},
+		"nothing failed, and it is told": {"", poison, poison, true, true},
+	} {
+		poisoned, err := judgeFailure(c.hit, c.appended, c.closed)
+		if poisoned != c.poisoned || (err != nil) != c.fault {
+			t.Errorf("%s: poisoned %v, %v", name, poisoned, err)
+		}
 	}
 }
