@@ -17,8 +17,12 @@ import (
 // powerLossSeeds is the default of Check.Seeds.
 const powerLossSeeds = 2
 
-// testTimeout ends a check that hangs, which is a way to fail.
-const testTimeout = time.Minute
+// testTimeout ends a check that hangs, which is a way to fail; killedAfter one
+// whose output a process that it started holds open.
+const (
+	testTimeout = 3 * time.Minute
+	killedAfter = 5 * time.Second
+)
 
 // tree is the source under test: the module at root, changed or as it is.
 type tree struct {
@@ -73,8 +77,10 @@ func (t *tree) program(ctx context.Context, pkg string) (string, error) {
 		args = append(args, "-overlay="+t.overlay)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+pkg)...)
-	cmd.Dir = t.root
-	if out, err := cmd.CombinedOutput(); err != nil {
+	cmd.Dir, cmd.WaitDelay = t.root, killedAfter
+	if out, err := cmd.CombinedOutput(); ctx.Err() != nil {
+		return "", fmt.Errorf("building the tests of %s: %w", pkg, context.Cause(ctx))
+	} else if err != nil {
 		return "", fmt.Errorf("building the tests of %s: %w\n%s", pkg, err, out)
 	}
 	t.built[pkg] = program
@@ -96,7 +102,7 @@ func (t *tree) run(ctx context.Context, c Check) (outcome, error) {
 	}
 	started := time.Now()
 	cmd := exec.CommandContext(ctx, program, "-test.run=^"+c.Test+"$", "-test.failfast", "-test.v", "-test.timeout="+testTimeout.String())
-	cmd.Dir = filepath.Join(t.root, filepath.FromSlash(c.Package))
+	cmd.Dir, cmd.WaitDelay = filepath.Join(t.root, filepath.FromSlash(c.Package)), killedAfter
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = append(os.Environ(), "FELIX_POWER_LOSS_SEEDS="+strconv.Itoa(max(c.Seeds, powerLossSeeds)))
@@ -104,7 +110,9 @@ func (t *tree) run(ctx context.Context, c Check) (outcome, error) {
 	o := outcome{output: out.String(), took: time.Since(started)}
 	var exit *exec.ExitError
 	switch {
-	case err != nil && (!errors.As(err, &exit) || ctx.Err() != nil):
+	case ctx.Err() != nil:
+		return o, fmt.Errorf("running %v: %w", c, context.Cause(ctx))
+	case err != nil && !errors.As(err, &exit):
 		return o, fmt.Errorf("running %v: %w", c, err)
 	case !strings.Contains(o.output, "=== RUN   "+c.Test+"\n"):
 		return o, fmt.Errorf("%v: no such test\n%s", c, o.output)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,8 +35,9 @@ type Check struct {
 	// Package is the directory of the test, from the root of the module.
 	Package string
 	Test    string
-	// Says is part of what the test prints about the defect; empty when it ends
-	// with a panic or a timeout whose text is not its own.
+	// Says is a regular expression for what the test prints about the defect, and
+	// does not print without it. A test that draws its faults may find one defect in
+	// several ways.
 	Says string
 	// Seeds is how many workloads of each row a power-loss test runs. Default 2,
 	// which meet most defects; the suite runs up to 8.
@@ -44,6 +46,11 @@ type Check struct {
 
 // String gives the check as documents name it.
 func (c Check) String() string { return c.Package + " " + c.Test }
+
+// says looks for what is to be said of the defect.
+func (c Check) says(output string) bool {
+	return regexp.MustCompile(c.Says).MatchString(output)
+}
 
 // Table is all defects.
 func Table() []Defect {

@@ -8,12 +8,15 @@
 // with "the defect no longer applies" instead of proving nothing.
 //
 // A defect counts as caught when a check that is named with it fails: the test
-// reports an error, panics or runs out of time, with the message that is asked
-// for. A defect that does not compile is an error of this package, and so is a
-// check that also fails on the tree as it is, or that runs no test.
+// reports an error, panics or runs out of time, and has printed what is asked for
+// with it: a failure that says something else, or nothing, is not one of the
+// defect's. A defect that does not compile is an error of this package, and so is a
+// check that also fails, or prints the same, on the tree as it is, or that runs no
+// test.
 //
 // Without FELIX_DEFECTS=1 the test tries the quickest check of each defect, which
-// takes a minute or two on two processors.
+// takes a minute or two on two processors; with it, the go command has to be given
+// more than its usual ten minutes (-timeout 30m).
 //
 // This package owns the list and the runs of the go command. It never decides what
 // is right; the tests that it names do. It holds no locks. Rows of the table are

@@ -78,7 +78,7 @@ func flushing() []Defect {
 				},
 			},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestAFailedFlushIsNeverRepeated", Says: "want a *engine.PoisonedError"},
+				{Package: engineTests, Test: "TestAFailedFlushIsNeverRepeated", Says: `want a \*engine\.PoisonedError`},
 				{Package: powerTests, Test: "TestAFailedSyncLosesNothingAcknowledgedOrServed", Says: failedWorkloads},
 			},
 		},

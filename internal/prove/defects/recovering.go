@@ -48,7 +48,7 @@ func recovering() []Defect {
 				New:  "	a.done(s)\n",
 			}},
 			Caught: []Check{
-				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "/the_copy_and_its_name_are_durable_before_the_cut"},
+				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "--- FAIL: TestOrderOfRecovery/the_copy_and_its_name_are_durable_before_the_cut"},
 				{Package: powerTests, Test: "TestAFailedSyncLosesNothingAcknowledgedOrServed", Says: failedWorkloads},
 			},
 		},
@@ -61,7 +61,7 @@ func recovering() []Defect {
 				New:  "	const withRecords = 1\n",
 			}},
 			Caught: []Check{
-				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "/without_a_mark_the_segment_before_the_newest_one_is_flushed"},
+				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "--- FAIL: TestOrderOfRecovery/without_a_mark_the_segment_before_the_newest_one_is_flushed"},
 				{Package: powerTests, Test: "TestAPowerLossTakesNothingAcknowledged", Says: failedWorkloads},
 			},
 		},
@@ -74,7 +74,7 @@ func recovering() []Defect {
 				New:  "",
 			}},
 			Caught: []Check{
-				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "/a_clean_log_is_flushed"},
+				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "--- FAIL: TestOrderOfRecovery/a_clean_log_is_flushed"},
 				{Package: powerTests, Test: "TestAFailedSyncLosesNothingAcknowledgedOrServed", Says: failedWorkloads},
 			},
 		},
@@ -87,7 +87,7 @@ func recovering() []Defect {
 				New:  "	if err := error(nil); err != nil {\n",
 			}},
 			Caught: []Check{
-				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "/a_clean_log_is_flushed"},
+				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "--- FAIL: TestOrderOfRecovery/a_clean_log_is_flushed"},
 				{Package: powerTests, Test: "TestAPowerLossTakesNothingAcknowledged", Says: failedWorkloads},
 			},
 		},
