@@ -130,7 +130,7 @@ func (p Pending) outcome() (AppendResult, error) {
 	if p.b.err != nil {
 		return AppendResult{}, p.b.err
 	}
-	if s := p.log.store; s.observed {
+	if s := p.log.store; s.observed() {
 		s.observer.Appended(int(p.result.Last-p.result.First+1), p.payloadBytes, time.Since(p.started))
 	}
 	return p.result, nil

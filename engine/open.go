@@ -69,7 +69,7 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 
 func newStore(root string, cfg Config) *Store {
 	s := &Store{
-		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer, observed: cfg.Observer != nil,
+		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer,
 		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
 		inlinePlaces: newInlinePlaces(), opening: make(chan struct{}, openersMax),
 		stop: make(chan struct{}), stopped: make(chan struct{}), closing: make(chan struct{}, 1),

@@ -38,7 +38,7 @@ func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint1
 // must start one.
 func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pending, lead bool, err error) {
 	p = Pending{log: l}
-	if l.store.observed {
+	if l.store.observed() {
 		p.started = time.Now()
 	}
 	size, payloadBytes, version, err := l.measure(records)

@@ -27,9 +27,6 @@ type Store struct {
 	locks    []io.Closer
 	logger   *slog.Logger
 	observer Observer
-	// observed is false when the observer is none, so that an append then need
-	// not read the clock for it.
-	observed bool
 
 	arena        *device.Arena
 	staging      *budget
@@ -139,6 +136,9 @@ func (s *Store) flushOpenDir(f device.File) error {
 	s.closeAfter(f, err)
 	return err
 }
+
+// observed is false when nobody observes: an append then reads no clock for it.
+func (s *Store) observed() bool { return s.cfg.Observer != nil }
 
 // nowMicros is the wall clock in microseconds since 1970.
 func (s *Store) nowMicros() uint64 {

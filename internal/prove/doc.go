@@ -1,8 +1,8 @@
 // Command prove runs the proofs of durability at any scale: power losses, every
 // short workload at every crash point, and damage to files.
 //
-//	go run ./internal/prove -seeds N [flags]
-//	go run ./internal/prove -seed S | -case CASE   # a failure again
+//	go run ./internal/prove -seeds N [-seed S] [flags]
+//	go run ./internal/prove -case CASE
 //
 // Its last line is "proved: images=… acked=… lost=0 refused=… seeds=…", or
 // "not proved: …" with exit code 1. docs/reliability.md says what is counted, and

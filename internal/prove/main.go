@@ -77,7 +77,7 @@ func parse(args []string, usage io.Writer) (scale, error) {
 	f := flag.NewFlagSet("prove", flag.ContinueOnError)
 	f.SetOutput(usage)
 	f.IntVar(&s.seeds, "seeds", 8, "power-loss workloads of each kind, mode, roll and page order, on the simulated disk")
-	seed := f.String("seed", "", "run this one seed of the power losses and nothing else; 0x for hexadecimal")
+	seed := f.String("seed", "", "run this one seed of the power losses, or -seeds from it on, and nothing else; 0x for hexadecimal")
 	f.IntVar(&s.realSeeds, "real-seeds", 1, "the same on real files, each workload on the ring and on the pool")
 	f.IntVar(&s.images, "images", 0, "images at each checkpoint of a workload (default 6, on real files 1)")
 	f.IntVar(&s.ops, "ops", 3, "operations of the longest workloads that are enumerated")
@@ -120,12 +120,15 @@ func parse(args []string, usage io.Writer) (scale, error) {
 		}
 	}
 	if given["seed"] {
-		alone("seed", "seeds", "real-seeds", "parts")
+		alone("seed", "parts")
 		n, err := strconv.ParseUint(*seed, 0, 64)
 		if err != nil || n == 0 {
 			problems = append(problems, fmt.Errorf("-seed: %q is no number from 1 to 2^64-1", *seed))
 		}
-		s.firstSeed, s.seeds, s.realSeeds, s.parts = n, 1, 1, []string{partPowerLoss}
+		s.firstSeed, s.parts = n, []string{partPowerLoss}
+		if !given["seeds"] {
+			s.seeds = 1
+		}
 	}
 	for _, n := range []struct {
 		name  string

@@ -28,8 +28,6 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"-case=":                             `"" is no case`,
 		"-seed=":                             `-seed: ""`,
 		"-seed 1 -parts enumerate":           "-seed runs one thing again: -parts does not",
-		"-seed 1 -seeds 8":                   "-seed runs one thing again: -seeds does not",
-		"-seed 1 -real-seeds 1":              "-seed runs one thing again: -real-seeds does not",
 		"-seed 1 -case none/inline/append":   "-case runs one thing again: -seed does not",
 		"-stride 1 -case none/inline/append": "-case runs one thing again: -stride does not",
 	} {
@@ -40,9 +38,11 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 }
 
 func TestASeedReplaysPowerLossesAlone(t *testing.T) {
-	s, err := parse([]string{"-seed", "0x5eed"}, io.Discard)
-	if err != nil || s.firstSeed != 0x5eed || s.seeds != 1 || s.realSeeds != 1 || strings.Join(s.parts, " ") != "powerloss" {
-		t.Errorf("%+v, %v", s, err)
+	for args, want := range map[string]int{"-seed 0x5eed": 1, "-seeds 3 -seed 0x5eed": 3} {
+		s, err := parse(strings.Fields(args), io.Discard)
+		if err != nil || s.firstSeed != 0x5eed || s.seeds != want || s.realSeeds != 1 || strings.Join(s.parts, " ") != "powerloss" {
+			t.Errorf("%s: %+v, %v", args, s, err)
+		}
 	}
 }
 
