@@ -1,0 +1,230 @@
+package broker
+
+import (
+	"log/slog"
+	"time"
+
+	"felix.local/felix/engine"
+)
+
+// The defaults.
+const (
+	DefaultRingRecords        = 1024
+	DefaultRingBytes          = 4 << 20
+	DefaultSubscriberQueue    = 512
+	DefaultPageBytes          = 1 << 20
+	DefaultStreamsMax         = 10_000
+	DefaultShardsMax          = 1024
+	DefaultShardsTotalMax     = 20_000
+	DefaultSubscriptionsMax   = 20_000
+	DefaultBatchRecordsMax    = 100_000
+	DefaultBatchBytesMax      = 64 << 20
+	DefaultOpenersConcurrency = 8
+)
+
+// WhenFull says what happens to a subscription whose bounded queue is full.
+type WhenFull uint8
+
+const (
+	// WhenFullDisk turns a subscription to a durable stream back to reading pages
+	// from disk. On an in-memory stream, which has no disk, new records are
+	// dropped and told as missed.
+	WhenFullDisk WhenFull = iota
+	// WhenFullBlock holds publishers back until there is room.
+	WhenFullBlock
+)
+
+// Format says what the payload of a stream's records is.
+type Format uint8
+
+const (
+	// FormatRaw: the payload is the value.
+	FormatRaw Format = iota
+	// FormatKafka: the payload is an envelope of key, value and headers.
+	FormatKafka
+)
+
+// Config is everything a Broker can be told. The zero value is an in-memory
+// broker with the defaults.
+type Config struct {
+	// Root is the storage directory; "" is none, and then durable streams are
+	// refused.
+	Root string
+	// Engine configures the store under Root.
+	Engine engine.Config
+	// RingRecords and RingBytes bound each shard's replay ring; the newest record
+	// is always held. 0 takes the default.
+	RingRecords int
+	RingBytes   int64
+	// SubscriberQueue is how many records a subscription may be behind before it is
+	// full; at most RingRecords on a durable stream.
+	SubscriberQueue int
+	// PageBytes is how many payload bytes a subscription takes at a time.
+	PageBytes int64
+	// StreamsMax, ShardsMax (per stream), ShardsTotalMax and SubscriptionsMax
+	// bound what can be made.
+	StreamsMax, ShardsMax, ShardsTotalMax, SubscriptionsMax int
+	// BatchRecordsMax and BatchBytesMax bound one publish.
+	BatchRecordsMax int
+	BatchBytesMax   int64
+	// Logger receives what an operator should know; nil is slog.Default.
+	Logger *slog.Logger
+}
+
+// StreamConfig defines a stream. Durable, Format and Fsync are fixed while the
+// stream is registered; Shards may grow, retention may change.
+type StreamConfig struct {
+	Durable bool
+	Shards  int // 0 is 1
+	Format  Format
+	// Fsync is what an acknowledgement means; nil is the server's mode. Only a
+	// durable stream has one.
+	Fsync *engine.FsyncMode
+	// RetentionBytes (per shard) and RetentionAge bound a durable stream; nil takes
+	// the server's, 0 keeps all.
+	RetentionBytes *int64
+	RetentionAge   *time.Duration
+}
+
+// State says whether a shard serves.
+type State uint8
+
+const (
+	// StateServing: appends and reads.
+	StateServing State = iota
+	// StateRefused: opening it was refused; nothing can be read or appended.
+	StateRefused
+	// StatePoisoned: a flush failed; reads end at the durable bound, appends fail.
+	StatePoisoned
+)
+
+// String gives the state as errors and health reports write it.
+func (s State) String() string {
+	switch s {
+	case StateServing:
+		return "serving"
+	case StateRefused:
+		return "refused"
+	default:
+		return "poisoned"
+	}
+}
+
+// ShardInfo describes a shard.
+type ShardInfo struct {
+	Shard int
+	State State
+	// Reason is why it does not serve; nil when it does.
+	Reason error
+	// Base is the oldest offset that can be read, Next the one the next record
+	// gets, Durable one past the last record known to be on the device.
+	Base, Next, Durable uint64
+	// Subscriptions open now.
+	Subscriptions int
+}
+
+// StreamInfo describes a stream.
+type StreamInfo struct {
+	Name   StreamName
+	Config StreamConfig // with Shards, Fsync and retention as in effect
+	Shards []ShardInfo
+	// Err is why nothing of the stream can be served: a definition that cannot be
+	// read. Name may then be only what the file's name tells.
+	Err error
+}
+
+// ShardChoice says which shard a publish goes to.
+type ShardChoice struct {
+	kind  choiceKind
+	shard int
+	key   []byte
+}
+
+type choiceKind uint8
+
+const (
+	chooseRoundRobin choiceKind = iota
+	chooseExplicit
+	chooseByKey
+)
+
+// RoundRobin takes the shards in turn, one publish each.
+func RoundRobin() ShardChoice { return ShardChoice{} }
+
+// Explicit takes the shard with this number.
+func Explicit(shard int) ShardChoice { return ShardChoice{kind: chooseExplicit, shard: shard} }
+
+// ByKey takes the shard that Kafka's default partitioner gives the key.
+func ByKey(key []byte) ShardChoice { return ShardChoice{kind: chooseByKey, key: key} }
+
+// Published names what a publish got.
+type Published struct {
+	Shard       int
+	First, Last uint64
+}
+
+// Start says where a subscription begins.
+type Start struct {
+	kind   startKind
+	offset uint64
+}
+
+type startKind uint8
+
+const (
+	startLatest startKind = iota
+	startEarliest
+	startOffset
+	startTime
+)
+
+// Latest begins with the next record that is published.
+func Latest() Start { return Start{} }
+
+// Earliest begins with the oldest record held.
+func Earliest() Start { return Start{kind: startEarliest} }
+
+// AtOffset begins with the record at offset; the next offset to come is allowed.
+func AtOffset(offset uint64) Start { return Start{kind: startOffset, offset: offset} }
+
+// AtTime begins with the first record whose timestamp, in microseconds since 1970,
+// is not before micros.
+func AtTime(micros uint64) Start { return Start{kind: startTime, offset: micros} }
+
+// SubscribeOptions tune one subscription; the zero value takes the broker's.
+type SubscribeOptions struct {
+	WhenFull WhenFull
+	// PageBytes bounds one Delivery in payload bytes; 0 is the broker's.
+	PageBytes int64
+	// PageRecords bounds one Delivery in records; 0 is the engine's bound.
+	PageRecords int
+}
+
+// Delivery is what a subscription's Next gives: records in order without a gap, or
+// what was missed.
+type Delivery struct {
+	Records []Record
+	// Missed is set, and Records empty, when an in-memory stream dropped
+	// [First, Last] because this subscription was too slow.
+	Missed *OffsetRange
+	// Next is the offset that the following delivery begins with.
+	Next uint64
+}
+
+// OffsetRange is [First, Last].
+type OffsetRange struct{ First, Last uint64 }
+
+// Page is the result of a range read.
+type Page struct {
+	Records []Record
+	// Base and Next bound the shard's view when it was read.
+	Base, Next uint64
+}
+
+// RetentionResult says what a pass over a stream removed.
+type RetentionResult struct {
+	Segments int
+	Bytes    int64
+	// Bases are the oldest offsets held afterwards, by shard.
+	Bases []uint64
+}
