@@ -26,6 +26,7 @@ type Log struct {
 	commitFn, flushFn func()
 	stagedBytes       *budget
 	report            recovery.Report
+	follower          Follower // nil for none
 	// maintenance is a lock that a context can give up on.
 	maintenance chan struct{}
 	// stagedAppends mirrors the number of appends staged, for the gathering
@@ -64,8 +65,9 @@ type Log struct {
 		sealed []segment.Descriptor
 		active writer
 		// retired is the former active segment while a background seal runs.
-		retired *writer
-		roll    backgroundRoll
+		retired   *writer
+		roll      backgroundRoll
+		retention retention
 		// written is one past the last offset whose bytes were written, durable
 		// one past the last known to be on the device.
 		written, durable uint64
@@ -144,6 +146,9 @@ func (l *Log) Label() string { return l.label }
 // Dir is the shard's directory.
 func (l *Log) Dir() string { return l.dir }
 
+// FsyncMode is what an acknowledgement by this log means.
+func (l *Log) FsyncMode() FsyncMode { return l.cfg.FsyncMode }
+
 // Recovery is what opening the log found and did.
 func (l *Log) Recovery() recovery.Report { return l.report }
 
@@ -204,9 +209,13 @@ func (l *Log) unsyncedBytesLocked() int64 {
 
 // advanceDurableLocked moves the durable bound to what the positions synced
 // prove. It stays while a retired segment has unsynced bytes: nothing past a
-// loss may be reported durable. The mark is due whenever they moved.
+// loss may be reported durable; and it stays in a poisoned log, whose readers
+// were told where they end. The mark is due whenever they moved.
 func (l *Log) advanceDurableLocked() {
 	l.store.listMark(l)
+	if l.mu.poison != nil {
+		return
+	}
 	if r := l.mu.retired; r != nil && r.synced < r.size {
 		return
 	}
@@ -251,6 +260,7 @@ func (l *Log) poisonLocked(cause error) error {
 		l.mu.generation++ // readers that planned past the durable bound plan again
 		l.store.logger.Error("log poisoned", "log", l.label, "cause", cause,
 			"durable_offset", l.mu.durable, "written_offset", l.mu.written)
+		l.tellPoisonedLocked(cause)
 		l.notifyLocked()
 	}
 	return l.mu.poison

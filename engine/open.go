@@ -29,7 +29,7 @@ func OpenSingle(ctx context.Context, dir, label string, cfg Config) (*Store, *Lo
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := s.openDir(ctx, s.root, label, 0)
+	l, err := s.openDir(ctx, s.root, label, LogOptions{})
 	if err != nil {
 		// Given back also when ctx ended: no log is open that could take time.
 		return nil, nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))

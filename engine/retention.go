@@ -10,6 +10,36 @@ import (
 	"felix.local/felix/segment"
 )
 
+// retention is what a log keeps; 0 keeps all.
+type retention struct {
+	bytes int64
+	age   time.Duration
+}
+
+// SetRetention replaces the log's bounds from the next pass on: bytes as
+// Config.RetentionBytes, age as Config.RetentionAge; 0 keeps all. Values out of
+// range, or a bound in a store without RetentionInterval, are a *ConfigError and
+// change nothing.
+func (l *Log) SetRetention(bytes int64, age time.Duration) error {
+	cfg := l.cfg
+	cfg.RetentionBytes, cfg.RetentionAge = bytes, age
+	if err := cfg.Validate(); err != nil {
+		return &LogError{Label: l.label, Op: "set retention", Err: err}
+	}
+	l.mu.Lock()
+	l.mu.retention = retention{bytes: bytes, age: age}
+	l.mu.Unlock()
+	l.store.needTimers(l)
+	return nil
+}
+
+// retains says whether a pass of the timer has anything to look at.
+func (l *Log) retains() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.retention.bytes > 0 || l.mu.retention.age > 0
+}
+
 // RetentionResult says what a pass removed.
 type RetentionResult struct {
 	Segments int
@@ -19,8 +49,8 @@ type RetentionResult struct {
 }
 
 // EnforceRetention makes one pass now. Whole sealed segments go, oldest first,
-// while the log is larger than RetentionBytes or all records of the oldest are
-// older than RetentionAge; the active segment never does.
+// while the log is larger than its RetentionBytes or all records of the oldest are
+// older than its RetentionAge; the active segment never does.
 func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 	if err := l.lockMaintenance(ctx, "retention"); err != nil {
 		return RetentionResult{}, err
@@ -66,7 +96,7 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 		l.mu.Unlock()
 		return segment.Descriptor{}, false, err
 	}
-	sealed := l.mu.sealed
+	sealed, keep := l.mu.sealed, l.mu.retention
 	total := l.mu.active.size
 	successor := l.mu.active.createdAt
 	if l.mu.retired != nil {
@@ -85,17 +115,17 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 		successor = sealed[1].CreatedAtMicros
 	}
 	oldest := sealed[0]
-	if l.cfg.RetentionBytes > 0 && total > l.cfg.RetentionBytes {
+	if keep.bytes > 0 && total > keep.bytes {
 		return oldest, true, nil
 	}
-	if l.cfg.RetentionAge == 0 {
+	if keep.age == 0 {
 		return oldest, false, nil
 	}
 	newest, err := l.newestTimestamp(oldest)
 	if err != nil {
 		return oldest, false, err
 	}
-	return oldest, expired(l.store.nowMicros(), newest, successor, l.cfg.RetentionAge), nil
+	return oldest, expired(l.store.nowMicros(), newest, successor, keep.age), nil
 }
 
 // expired decides by the bytes in the files, never by the filesystem's times, so

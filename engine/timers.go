@@ -93,22 +93,38 @@ func (s *Store) startTimers() {
 		defer s.running.Done()
 		s.space.run(s.stop)
 	}()
-	if s.cfg.FsyncMode == FsyncPeriodic {
-		s.every(s.cfg.FsyncInterval, func() {
-			// The next tick does not wait for a flush that hangs.
-			s.running.Add(1)
-			logs := s.takeFlushList()
-			go func() {
-				defer s.running.Done()
-				s.flushLogs(logs, nil)
-			}()
-		})
-	}
 	s.every(lazyMarkInterval, s.markTick(syncedMarksPerTick))
 	s.every(backendWatchInterval, s.watchBackend)
-	if s.cfg.RetentionBytes > 0 || s.cfg.RetentionAge > 0 {
+}
+
+// needTimers starts the timers that only some logs need, with the first that
+// does. A store that is closing starts none: it flushes what it closes.
+func (s *Store) needTimers(l *Log) {
+	flush, retain := l.cfg.FsyncMode == FsyncPeriodic, l.retains()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return // nothing is added to running any more
+	}
+	if flush && !s.mu.flushTimer {
+		s.mu.flushTimer = true
+		s.every(s.cfg.FsyncInterval, s.flushTick)
+	}
+	if retain && !s.mu.retentionTimer {
+		s.mu.retentionTimer = true
 		s.every(s.cfg.RetentionInterval, s.enforceRetention)
 	}
+}
+
+// flushTick flushes what is dirty. The next tick does not wait for a flush that
+// hangs.
+func (s *Store) flushTick() {
+	s.running.Add(1)
+	logs := s.takeFlushList()
+	go func() {
+		defer s.running.Done()
+		s.flushLogs(logs, nil)
+	}()
 }
 
 // markTick gives the work of one mark tick: every mark that moved goes to the
@@ -136,7 +152,8 @@ func (s *Store) markTick(syncedMax int) func() {
 	}
 }
 
-// enforceRetention makes a pass over all logs; closing the store ends it.
+// enforceRetention makes a pass over all logs that have a bound; closing the
+// store ends it.
 func (s *Store) enforceRetention() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -148,6 +165,9 @@ func (s *Store) enforceRetention() {
 		}
 	}()
 	for _, l := range s.logs() {
+		if !l.retains() {
+			continue
+		}
 		_, err := l.EnforceRetention(ctx)
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrPoisoned) {
 			continue

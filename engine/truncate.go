@@ -159,6 +159,7 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 	l.mu.written, l.mu.durable = w.next, w.next
 	l.mu.roll.failed = false
 	l.mu.generation++
+	l.tellTruncatedLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
 	if former != nil {
@@ -232,6 +233,7 @@ func (l *Log) replaceEmpty(base uint64) error {
 	}
 	l.mu.written, l.mu.durable = base, base
 	l.mu.generation++
+	l.tellTruncatedLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
 	old.file.release()

@@ -80,7 +80,7 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 	return err
 }
 
-// publish moves the bounds past the batch and acknowledges it.
+// publish moves the bounds past the batch, tells the follower and acknowledges it.
 func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	l.mu.Lock()
 	if l.mu.poison != nil {
@@ -107,6 +107,9 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	l.notifyLocked()
 	l.mu.Unlock()
 	took := time.Since(started)
+	if l.follower != nil {
+		l.follower.Committed(b.committed())
+	}
 	l.finish(b)
 	l.last.released = int64(b.appends) + waiting
 	l.last.at = time.Now()
