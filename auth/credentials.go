@@ -1,23 +1,187 @@
 package auth
 
 import (
-	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
 
-// Credentials are what a credentials file says.
-type Credentials struct {
-	path      string
-	table     atomic.Pointer[table]
-	reloading sync.Mutex
+// Options are the bounds of verification. The zero value means the defaults.
+type Options struct {
+	// DerivationsMax is how many hashes are derived at once. Default: half of
+	// GOMAXPROCS, at least 1 and at most 2, so that wrong secrets leave
+	// processors to those who have the right one.
+	DerivationsMax int
+	// WaitingMax is how many callers wait for that at most; more are told that
+	// the server is busy. Default 1024.
+	WaitingMax int
 }
 
-type table struct{ named map[string]*entry }
+func (o Options) withDefaults() Options {
+	if o.DerivationsMax <= 0 {
+		o.DerivationsMax = max(1, min(2, runtime.GOMAXPROCS(0)/2))
+	}
+	if o.WaitingMax <= 0 {
+		o.WaitingMax = 1024
+	}
+	return o
+}
+
+// Credentials are what a credentials file says. They are safe for concurrent use.
+type Credentials struct {
+	path       string
+	waitingMax int
+	table      atomic.Pointer[table]
+	reloading  sync.Mutex
+
+	// slots holds one value per derivation under way.
+	slots    chan struct{}
+	waiting  atomic.Int64
+	counters counters
+	// deriveHash is derive, unless a test counts or holds derivations.
+	deriveHash func(secret string, salt []byte, iterations int) ([]byte, error)
+}
+
+// counters count verifications by how they ended.
+type counters struct{ derived, cached, denied, busy atomic.Uint64 }
+
+// Stats are counts since Load.
+type Stats struct {
+	// Principals is how many the file in effect has.
+	Principals int
+	// Derived is how many hashes were derived, Cached how many verifications
+	// needed none.
+	Derived, Cached uint64
+	// Denied and Busy are how many verifications ended in a DeniedError or a
+	// BusyError.
+	Denied, Busy uint64
+}
+
+// table is a credentials file in effect. Apart from the digests in its entries,
+// it does not change.
+type table struct {
+	named map[string]*entry
+	// ordered are the entries as the file has them.
+	ordered []*entry
+	// key makes the digests of secrets; random, known to this table alone.
+	key [sha256.Size]byte
+}
 
 type entry struct {
-	hash   struct{ text string }
-	grants []grant
+	line
+	// proved is the digest of the secret that was found right, or nil.
+	proved atomic.Pointer[[sha256.Size]byte]
+}
+
+// Load reads a credentials file with the default Options. The error is a
+// *FileError that lists everything that is wrong.
+func Load(path string) (*Credentials, error) { return LoadWith(path, Options{}) }
+
+// LoadWith is Load with bounds of one's own.
+func LoadWith(path string, options Options) (*Credentials, error) {
+	options = options.withDefaults()
+	t, err := readTable(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Credentials{
+		path: path, waitingMax: options.WaitingMax,
+		slots: make(chan struct{}, options.DerivationsMax), deriveHash: derive,
+	}
+	c.table.Store(t)
+	return c, nil
+}
+
+// Reload reads the file again. Principals verified before follow the new file.
+// When it cannot be used, the error is a *FileError and nothing changes.
+func (c *Credentials) Reload() error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	t, err := readTable(c.path)
+	if err != nil {
+		return err
+	}
+	c.table.Store(t)
+	return nil
+}
+
+// Listed is a principal as a list shows it.
+type Listed struct {
+	Name string
+	// Grants have the form of the file.
+	Grants []string
+	// Line counts from 1.
+	Line int
+}
+
+// List gives the principals in the order of the file.
+func (c *Credentials) List() []Listed {
+	var list []Listed
+	for _, e := range c.table.Load().ordered {
+		listed := Listed{Name: e.name, Line: e.number}
+		for _, g := range e.grants {
+			listed.Grants = append(listed.Grants, g.String())
+		}
+		list = append(list, listed)
+	}
+	return list
+}
+
+// Stats gives the counts.
+func (c *Credentials) Stats() Stats {
+	return Stats{
+		Principals: len(c.table.Load().named),
+		Derived:    c.counters.derived.Load(), Cached: c.counters.cached.Load(),
+		Denied: c.counters.denied.Load(), Busy: c.counters.busy.Load(),
+	}
+}
+
+func readTable(path string) (*table, error) {
+	file, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	lines, problems := parse(file.text)
+	if len(problems) > 0 {
+		return nil, &FileError{Path: file.path, Problems: problems}
+	}
+	return newTable(lines), nil
+}
+
+func newTable(lines []line) *table {
+	t := &table{named: make(map[string]*entry, len(lines))}
+	_, _ = rand.Read(t.key[:]) // never fails: it ends the process instead
+	for _, l := range lines {
+		e := &entry{line: l}
+		t.named[l.name] = e
+		t.ordered = append(t.ordered, e)
+	}
+	return t
+}
+
+// digest is what is remembered of a name and a secret. The length in front keeps
+// two pairs with the same letters apart.
+func (t *table) digest(name, secret string) (sum [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, t.key[:])
+	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(name))))
+	mac.Write([]byte(name))
+	mac.Write([]byte(secret))
+	mac.Sum(sum[:0])
+	return sum
+}
+
+// decoy is the hash that an unknown name is compared with, so that it costs what
+// a known one costs: that of some entry, always the same one for a name.
+func (t *table) decoy(name string) secretHash {
+	if len(t.ordered) == 0 {
+		return secretHash{iterations: IterationsWritten, salt: t.key[:], sum: t.key[:]}
+	}
+	sum := t.digest(name, "")
+	return t.ordered[binary.BigEndian.Uint64(sum[:8])%uint64(len(t.ordered))].hash
 }
 
 func (e *entry) allows(action Action, tenant string) bool {
@@ -29,21 +193,8 @@ func (e *entry) allows(action Action, tenant string) bool {
 	return false
 }
 
-// Load reads a credentials file.
-func Load(path string) (*Credentials, error) { return nil, nil }
-
-// Reload reads the file again.
-func (c *Credentials) Reload() error { return nil }
-
-// Verify finds the principal of a name and a secret.
-func (c *Credentials) Verify(ctx context.Context, name, secret string) (*Principal, error) {
-	return nil, &DeniedError{Name: name}
+// provedBy says that a secret with this digest was found right before.
+func (e *entry) provedBy(digest [sha256.Size]byte) bool {
+	before := e.proved.Load()
+	return before != nil && hmac.Equal(before[:], digest[:])
 }
-
-// VerifyToken finds the principal of a bearer token, "<name>.<secret>".
-func (c *Credentials) VerifyToken(ctx context.Context, token string) (*Principal, error) {
-	return nil, &DeniedError{}
-}
-
-// HashSecret hashes a secret for the credentials file.
-func HashSecret(secret string) (string, error) { return "", nil }

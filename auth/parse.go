@@ -1,0 +1,102 @@
+package auth
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Bounds of a credentials file.
+const (
+	// FileBytesMax is the most bytes of a file.
+	FileBytesMax = 1 << 20
+	// PrincipalsMax is the most principals of a file.
+	PrincipalsMax = 4096
+	// GrantsMax is the most grants of a principal.
+	GrantsMax = 64
+
+	// problemsMax ends the search for problems.
+	problemsMax = 100
+)
+
+// line is one principal as the file has it.
+type line struct {
+	number int
+	name   string
+	hash   secretHash
+	grants []grant
+}
+
+// parse reads the text of a credentials file: one principal per line, as
+//
+//	name  pbkdf2-sha256$<iterations>$<salt>$<hash>  <grant>...
+//
+// with blanks between the fields. A field that begins with "#" ends the line, and
+// a line without fields counts for nothing.
+func parse(text string) (lines []line, problems []Problem) {
+	first := make(map[string]int)
+	number := 0
+	for raw := range strings.Lines(text) {
+		number++
+		if len(problems) == problemsMax {
+			return nil, append(problems, Problem{Line: number, Text: "the search for problems ended here"})
+		}
+		fields := fieldsOf(raw)
+		if len(fields) == 0 {
+			continue
+		}
+		l, found := parseLine(fields)
+		l.number = number
+		if before := first[l.name]; before > 0 {
+			found = append(found, fmt.Sprintf("the name %s is on line %d already", shown(l.name), before))
+		} else {
+			first[l.name] = number
+		}
+		for _, problem := range found {
+			problems = append(problems, Problem{Line: number, Text: problem})
+		}
+		lines = append(lines, l)
+		if len(lines) > PrincipalsMax {
+			return nil, append(problems, Problem{Line: number, Text: fmt.Sprintf("there are more than %d principals", PrincipalsMax)})
+		}
+	}
+	return lines, problems
+}
+
+// parseLine reads the fields of one principal.
+func parseLine(fields []string) (l line, problems []string) {
+	l.name = fields[0]
+	if problem := nameProblem(l.name); problem != "" {
+		problems = append(problems, fmt.Sprintf("the name %s %s", shown(l.name), problem))
+	}
+	if len(fields) < 3 {
+		return l, append(problems, "there are not three fields: NAME HASH GRANT..., where a grant is ACTIONS:TENANT, such as read,write:acme*")
+	}
+	var err error
+	if l.hash, err = parseHash(fields[1]); err != nil {
+		problems = append(problems, err.Error())
+	}
+	grants := fields[2:]
+	if len(grants) > GrantsMax {
+		return l, append(problems, fmt.Sprintf("there are %d grants; %d are allowed", len(grants), GrantsMax))
+	}
+	for _, text := range grants {
+		g, err := parseGrant(text)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		l.grants = append(l.grants, g)
+	}
+	return l, problems
+}
+
+// fieldsOf splits a line at blanks, without its comment.
+func fieldsOf(raw string) []string {
+	fields := strings.FieldsFunc(raw, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' })
+	for i, field := range fields {
+		if strings.HasPrefix(field, "#") {
+			return fields[:i]
+		}
+	}
+	return fields
+}
