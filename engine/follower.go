@@ -29,7 +29,8 @@ type Follower interface {
 	Truncated(next uint64)
 	// Poisoned is called at most once, under the log's lock. readable is the
 	// durable bound, where reads end from now on: under FsyncNone and
-	// FsyncPeriodic it may lie below what was committed.
+	// FsyncPeriodic it may lie below what was committed. A seal that had flushed
+	// its segment by then may still bring reads some way back up.
 	Poisoned(cause error, readable uint64)
 }
 

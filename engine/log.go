@@ -209,13 +209,9 @@ func (l *Log) unsyncedBytesLocked() int64 {
 
 // advanceDurableLocked moves the durable bound to what the positions synced
 // prove. It stays while a retired segment has unsynced bytes: nothing past a
-// loss may be reported durable; and it stays in a poisoned log, whose readers
-// were told where they end. The mark is due whenever they moved.
+// loss may be reported durable. The mark is due whenever they moved.
 func (l *Log) advanceDurableLocked() {
 	l.store.listMark(l)
-	if l.mu.poison != nil {
-		return
-	}
 	if r := l.mu.retired; r != nil && r.synced < r.size {
 		return
 	}
