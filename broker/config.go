@@ -34,16 +34,6 @@ const (
 	WhenFullBlock
 )
 
-// Format says what the payload of a stream's records is.
-type Format uint8
-
-const (
-	// FormatRaw: the payload is the value.
-	FormatRaw Format = iota
-	// FormatKafka: the payload is an envelope of key, value and headers.
-	FormatKafka
-)
-
 // Config is everything a Broker can be told. The zero value is an in-memory
 // broker with the defaults.
 type Config struct {
@@ -132,30 +122,6 @@ type StreamInfo struct {
 	// read. Name may then be only what the file's name tells.
 	Err error
 }
-
-// ShardChoice says which shard a publish goes to.
-type ShardChoice struct {
-	kind  choiceKind
-	shard int
-	key   []byte
-}
-
-type choiceKind uint8
-
-const (
-	chooseRoundRobin choiceKind = iota
-	chooseExplicit
-	chooseByKey
-)
-
-// RoundRobin takes the shards in turn, one publish each.
-func RoundRobin() ShardChoice { return ShardChoice{} }
-
-// Explicit takes the shard with this number.
-func Explicit(shard int) ShardChoice { return ShardChoice{kind: chooseExplicit, shard: shard} }
-
-// ByKey takes the shard that Kafka's default partitioner gives the key.
-func ByKey(key []byte) ShardChoice { return ShardChoice{kind: chooseByKey, key: key} }
 
 // Published names what a publish got.
 type Published struct {

@@ -149,3 +149,18 @@ func joinLabel(label, problem string) string {
 	}
 	return "stream " + label + ": " + problem
 }
+
+// BlockedError says that the publisher's context ended while a subscription that
+// holds publishers back was full. Nothing was appended.
+type BlockedError struct {
+	Stream StreamName
+	Shard  int
+	Cause  error
+}
+
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("stream %s shard %d: a blocking subscription is full, and the publisher stopped waiting: %v", e.Stream, e.Shard, e.Cause)
+}
+
+// Unwrap gives the context's error.
+func (e *BlockedError) Unwrap() error { return e.Cause }

@@ -1,0 +1,359 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"felix.local/felix/engine"
+)
+
+// openStreams opens everything that is registered, and carries out the deletions
+// that a crash interrupted.
+func (b *Broker) openStreams(ctx context.Context) error {
+	names, err := b.files.open(b.cfg.Root)
+	if err != nil {
+		return err
+	}
+	var wait sync.WaitGroup
+	for _, file := range names {
+		d, err := b.files.read(file)
+		switch {
+		case err != nil:
+			b.registerUnreadable(file, err)
+		case d.Deleting:
+			if err := b.finishDeletion(ctx, d); err != nil {
+				b.registerUnreadable(file, err)
+			}
+		default:
+			s := b.newStream(d)
+			b.register(s, len(*s.shards.Load()))
+			for _, h := range *s.shards.Load() {
+				wait.Go(func() { b.openShard(ctx, s, h) })
+			}
+		}
+	}
+	wait.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.lowerFloors()
+}
+
+// registerUnreadable lists a stream whose definition cannot be read, or whose
+// deletion cannot be finished, under what the file's name tells, so that it is seen
+// and its name is not given away.
+func (b *Broker) registerUnreadable(file string, err error) {
+	b.cfg.Logger.Error("a stream is not served", "error", err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := StreamName{Stream: strings.TrimSuffix(file, definitionSuffix)}
+	b.mu.streams[name] = &Stream{broker: b, name: name, err: err}
+}
+
+func (b *Broker) newStream(d definition) *Stream {
+	format, _ := ParseFormat(d.Format) // validated when it was read or made
+	s := &Stream{broker: b, name: d.name(), def: d}
+	s.config = StreamConfig{Durable: d.Durable, Format: format}
+	if d.Durable {
+		mode := d.fsync(b.cfg.Engine)
+		s.config.Fsync = &mode
+	}
+	r := d.retention(b.cfg.Engine)
+	s.retention.Store(&r)
+	shards := make([]*shard, d.Shards)
+	for i := range shards {
+		shards[i] = b.newShard(s.name, i, format, d.floor(i))
+	}
+	s.shards.Store(&shards)
+	return s
+}
+
+// register puts a stream, or more shards of one, into the table.
+func (b *Broker) register(s *Stream, shards int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.streams[s.name] = s
+	b.mu.shards += shards
+}
+
+func key(name StreamName, shard int) engine.ShardKey {
+	return engine.ShardKey{Tenant: name.Tenant, Namespace: name.Namespace, Stream: name.Stream, Shard: uint32(shard)}
+}
+
+// openShard opens a shard's log. One that is refused does not serve, and says why.
+func (b *Broker) openShard(ctx context.Context, s *Stream, h *shard) {
+	if !s.config.Durable {
+		return
+	}
+	r := s.retention.Load()
+	log, err := b.store.OpenLogWith(ctx, key(s.name, h.index), engine.LogOptions{
+		FsyncMode: s.config.Fsync, RetentionBytes: &r.bytes, RetentionAge: &r.age, Follower: h,
+	})
+	if err != nil {
+		h.refuse(err)
+		b.cfg.Logger.Error("a shard is not served", "shard", key(s.name, h.index).Label(), "error", err)
+		return
+	}
+	h.begin(log)
+	if _, err := log.TrimBefore(ctx, min(s.def.floor(h.index), log.TailOffset())); err != nil {
+		b.cfg.Logger.Warn("deleted records still take up room; a later pass of retention tries again",
+			"shard", key(s.name, h.index).Label(), "error", err)
+	}
+}
+
+// lowerFloors writes definitions anew whose floor lies past the end of a log: the
+// directory was put back from an older copy, say. The floor would hide what is
+// published from now on.
+func (b *Broker) lowerFloors() error {
+	for _, s := range b.table() {
+		if s.err != nil {
+			continue
+		}
+		def := s.def
+		for _, h := range *s.shards.Load() {
+			if h.log != nil && def.floor(h.index) > h.log.TailOffset() {
+				def = def.withFloor(h.index, h.log.TailOffset())
+				h.lowerFloor(h.log.TailOffset())
+			}
+		}
+		if len(def.Floors) == 0 || fmt.Sprint(def.Floors) == fmt.Sprint(s.def.Floors) {
+			continue
+		}
+		if err := b.save(def); err != nil {
+			return err
+		}
+		s.def = def
+	}
+	return nil
+}
+
+func (h *shard) lowerFloor(offset uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.floor = offset
+}
+
+// save makes a definition durable, where there is a root.
+func (b *Broker) save(d definition) error {
+	if b.files == nil {
+		return nil
+	}
+	return b.files.write(d)
+}
+
+// CreateStream registers a stream, durably, before it returns. For one that exists
+// created is false: its retention is set to what cfg names, and its shards grow to
+// cfg.Shards (0 leaves them); asking for fewer shards, or for another Durable,
+// Format or Fsync, is a *ConflictError. A new stream whose shard directories exist,
+// because another Felix wrote them, serves the records in them.
+func (b *Broker) CreateStream(ctx context.Context, name StreamName, cfg StreamConfig) (s *Stream, created bool, err error) {
+	if err := b.admissible(name, cfg); err != nil {
+		return nil, false, err
+	}
+	if err := b.change(ctx); err != nil {
+		return nil, false, err
+	}
+	defer b.changed()
+	if b.draining.Load() {
+		return nil, false, &ClosedError{}
+	}
+	s, err = b.Stream(name)
+	if err == nil {
+		return s, false, b.update(ctx, s, cfg)
+	}
+	var missing *NotFoundError
+	if !errors.As(err, &missing) {
+		return nil, false, err
+	}
+	s, err = b.create(ctx, name, cfg)
+	return s, err == nil, err
+}
+
+// admissible refuses a definition that no stream could have.
+func (b *Broker) admissible(name StreamName, cfg StreamConfig) error {
+	if err := name.Validate(); err != nil {
+		return err
+	}
+	problem := ""
+	switch {
+	case cfg.Shards < 0:
+		problem = "shards is negative"
+	case cfg.Shards > b.cfg.ShardsMax:
+		return &TooLargeError{Stream: name, What: "the number of shards", Size: int64(cfg.Shards), Max: int64(b.cfg.ShardsMax)}
+	case cfg.RetentionBytes != nil && *cfg.RetentionBytes < 0, cfg.RetentionAge != nil && *cfg.RetentionAge < 0:
+		problem = "a retention bound is negative; 0 keeps all"
+	case !cfg.Durable && (cfg.Fsync != nil || cfg.RetentionBytes != nil || cfg.RetentionAge != nil):
+		problem = "fsync and retention are for durable streams; an in-memory one holds its newest records alone"
+	case cfg.Durable && b.store == nil:
+		return &NoStorageError{Stream: name}
+	}
+	if problem != "" {
+		return &InvalidError{Stream: name.String(), Problem: problem}
+	}
+	return nil
+}
+
+// create opens the shards first, so that a stream is not registered that cannot
+// serve, and answers once its definition is durable. A crash in between leaves empty
+// shards, which the next attempt finds.
+func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) (*Stream, error) {
+	d := define(name, cfg, b.nowMicros())
+	if err := b.room(1, d.Shards); err != nil {
+		return nil, err
+	}
+	if err := b.nameIsFree(name); err != nil {
+		return nil, err
+	}
+	s := b.newStream(d)
+	shards := *s.shards.Load()
+	err := b.openAll(ctx, s, shards)
+	if err == nil {
+		err = b.save(d)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeAll(shards))
+	}
+	b.register(s, len(shards))
+	return s, nil
+}
+
+// nameIsFree refuses to replace a definition that is there and cannot be read.
+func (b *Broker) nameIsFree(name StreamName) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.mu.streams[StreamName{Stream: strings.TrimSuffix(fileName(name), definitionSuffix)}]
+	if s == nil {
+		return nil
+	}
+	return &UnavailableError{Stream: name, Shard: -1, State: StateRefused, Err: s.err}
+}
+
+// room refuses more than the server may hold.
+func (b *Broker) room(streams, shards int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.streams)+streams > b.cfg.StreamsMax {
+		return &LimitError{What: "streams", Max: b.cfg.StreamsMax}
+	}
+	if b.mu.shards+shards > b.cfg.ShardsTotalMax {
+		return &LimitError{What: "shards of all streams", Max: b.cfg.ShardsTotalMax}
+	}
+	return nil
+}
+
+// openAll opens shards; the first that is refused is the error.
+func (b *Broker) openAll(ctx context.Context, s *Stream, shards []*shard) error {
+	var wait sync.WaitGroup
+	for _, h := range shards {
+		wait.Go(func() { b.openShard(ctx, s, h) })
+	}
+	wait.Wait()
+	for _, h := range shards {
+		if state, reason := h.status(); state != StateServing {
+			return h.unavailable(state, reason)
+		}
+	}
+	return nil
+}
+
+// closeAll gives up what was opened for a change that did not happen.
+func closeAll(shards []*shard) error {
+	var errs []error
+	for _, h := range shards {
+		if h.log != nil {
+			errs = append(errs, h.log.Close(context.Background()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// update brings an existing stream to cfg.
+func (b *Broker) update(ctx context.Context, s *Stream, cfg StreamConfig) error {
+	conflict := func(field, has, asked string) error {
+		return &ConflictError{Stream: s.name, Field: field, Has: has, Asked: asked}
+	}
+	switch {
+	case cfg.Durable != s.config.Durable:
+		return conflict("durable", strconv.FormatBool(s.config.Durable), strconv.FormatBool(cfg.Durable))
+	case cfg.Format != s.config.Format:
+		return conflict("format", s.config.Format.String(), cfg.Format.String())
+	case cfg.Fsync != nil && *cfg.Fsync != *s.config.Fsync:
+		return conflict("fsync", s.config.Fsync.String(), cfg.Fsync.String())
+	case cfg.Shards != 0 && cfg.Shards < s.Shards():
+		return conflict("shards", strconv.Itoa(s.Shards()), strconv.Itoa(cfg.Shards))
+	}
+	if cfg.RetentionBytes != nil || cfg.RetentionAge != nil {
+		if err := b.retain(s, cfg); err != nil {
+			return err
+		}
+	}
+	if cfg.Shards > s.Shards() {
+		return b.grow(ctx, s, cfg.Shards)
+	}
+	return nil
+}
+
+func (b *Broker) retain(s *Stream, cfg StreamConfig) error {
+	d := s.def
+	d.setRetention(cfg)
+	if err := b.save(d); err != nil {
+		return err
+	}
+	s.def = d
+	r := d.retention(b.cfg.Engine)
+	s.retention.Store(&r)
+	for _, h := range *s.shards.Load() {
+		if h.log != nil {
+			h.log.SetRetention(r.bytes, r.age)
+		}
+	}
+	return nil
+}
+
+// Grow raises the number of shards, durably. Keys go to other shards from then on.
+func (s *Stream) Grow(ctx context.Context, shards int) error {
+	b := s.broker
+	if shards > b.cfg.ShardsMax {
+		return &TooLargeError{Stream: s.name, What: "the number of shards", Size: int64(shards), Max: int64(b.cfg.ShardsMax)}
+	}
+	if err := b.change(ctx); err != nil {
+		return err
+	}
+	defer b.changed()
+	if now, err := b.Stream(s.name); err != nil || now != s {
+		return &DeletedError{Stream: s.name}
+	}
+	if shards <= s.Shards() {
+		return &ConflictError{Stream: s.name, Field: "shards", Has: strconv.Itoa(s.Shards()), Asked: strconv.Itoa(shards)}
+	}
+	return b.grow(ctx, s, shards)
+}
+
+func (b *Broker) grow(ctx context.Context, s *Stream, count int) error {
+	old := *s.shards.Load()
+	if err := b.room(0, count-len(old)); err != nil {
+		return err
+	}
+	more := make([]*shard, 0, count-len(old))
+	for i := len(old); i < count; i++ {
+		more = append(more, b.newShard(s.name, i, s.config.Format, 0))
+	}
+	d := s.def
+	d.Shards = count
+	err := b.openAll(ctx, s, more)
+	if err == nil {
+		err = b.save(d)
+	}
+	if err != nil {
+		return errors.Join(err, closeAll(more))
+	}
+	s.def = d
+	b.register(s, len(more))
+	shards := append(append([]*shard(nil), old...), more...)
+	s.shards.Store(&shards)
+	return nil
+}

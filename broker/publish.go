@@ -1,0 +1,265 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"felix.local/felix/engine"
+)
+
+// Publish appends messages to one shard, all with consecutive offsets, and returns
+// when they are acknowledged under the stream's fsync mode. Messages are copied
+// before it returns. Errors are those of engine.Log.Append, and before anything is
+// appended *TooLargeError, *FormatError, *NoShardError, *UnavailableError,
+// *DeletedError, *ClosedError.
+func (s *Stream) Publish(ctx context.Context, to ShardChoice, messages ...Message) (Published, error) {
+	p, err := s.publish(ctx, to, messages)
+	c := &s.broker.counters
+	if err != nil {
+		c.publishFailures.Add(1)
+		return Published{}, err
+	}
+	c.publishes.Add(1)
+	c.publishedRecords.Add(uint64(len(messages)))
+	return p, nil
+}
+
+func (s *Stream) publish(ctx context.Context, to ShardChoice, messages []Message) (Published, error) {
+	if s.broker.draining.Load() {
+		return Published{}, &ClosedError{}
+	}
+	h, err := s.choose(to)
+	if err != nil {
+		return Published{}, err
+	}
+	if err := s.admit(messages); err != nil {
+		return Published{}, err
+	}
+	if h.blocking.Load() > 0 {
+		if err := h.waitForRoom(ctx); err != nil {
+			return Published{}, err
+		}
+	}
+	var result engine.AppendResult
+	if s.config.Durable {
+		result, err = h.append(ctx, messages)
+	} else {
+		result, err = h.remember(messages)
+	}
+	return Published{Shard: h.index, First: result.First, Last: result.Last}, err
+}
+
+// choose gives the shard that a publish goes to.
+func (s *Stream) choose(to ShardChoice) (*shard, error) {
+	shards := *s.shards.Load()
+	switch to.kind {
+	case chooseExplicit:
+		return s.shard(to.shard)
+	case chooseByKey:
+		return shards[keyShard(to.key, len(shards))], nil
+	default:
+		return shards[int(s.turn.Add(1)-1)%len(shards)], nil
+	}
+}
+
+// admit refuses a batch that is over a bound or that the format cannot hold.
+func (s *Stream) admit(messages []Message) error {
+	cfg := &s.broker.cfg
+	if len(messages) == 0 {
+		return &InvalidError{Stream: s.name.String(), Problem: "a publish needs at least one record"}
+	}
+	if len(messages) > cfg.BatchRecordsMax {
+		return &TooLargeError{Stream: s.name, What: "the number of records of a publish", Size: int64(len(messages)), Max: int64(cfg.BatchRecordsMax)}
+	}
+	bytes := int64(0)
+	for i := range messages {
+		m := &messages[i]
+		bytes += int64(len(m.Value)) + int64(len(m.Key))
+		for k := range m.Headers {
+			bytes += int64(len(m.Headers[k].Key)) + int64(len(m.Headers[k].Value))
+		}
+		if s.config.Format == FormatRaw {
+			if m.Key != nil {
+				return &FormatError{Stream: s.name, What: "keys"}
+			}
+			if len(m.Headers) > 0 {
+				return &FormatError{Stream: s.name, What: "headers"}
+			}
+		}
+	}
+	if bytes > cfg.BatchBytesMax {
+		return &TooLargeError{Stream: s.name, What: "the bytes of a publish", Size: bytes, Max: cfg.BatchBytesMax}
+	}
+	s.broker.counters.publishedBytes.Add(uint64(bytes))
+	return nil
+}
+
+// scratch is what encoding one publish needs.
+type scratch struct {
+	records   []engine.Record
+	envelopes []byte
+}
+
+// scratchBytesMax is the largest buffer that is kept for another publish.
+const scratchBytesMax = 1 << 20
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// append hands the messages to the log, which copies them before it returns.
+func (h *shard) append(ctx context.Context, messages []Message) (engine.AppendResult, error) {
+	if h.log == nil {
+		return engine.AppendResult{}, h.whyNot()
+	}
+	sc := scratches.Get().(*scratch)
+	sc.encode(h.format, messages)
+	result, err := h.log.Append(ctx, sc.records...)
+	sc.giveBack()
+	if err != nil {
+		return engine.AppendResult{}, h.appendError(err)
+	}
+	return result, nil
+}
+
+func (sc *scratch) encode(format Format, messages []Message) {
+	if format == FormatRaw {
+		for i := range messages {
+			m := &messages[i]
+			sc.records = append(sc.records, engine.Record{Payload: m.Value, TimestampMicros: m.TimestampMicros})
+		}
+		return
+	}
+	size := 0
+	for i := range messages {
+		size += envelopeSize(&messages[i])
+	}
+	if cap(sc.envelopes) < size {
+		sc.envelopes = make([]byte, 0, size)
+	}
+	for i := range messages {
+		start := len(sc.envelopes)
+		sc.envelopes = AppendEnvelope(sc.envelopes, &messages[i])
+		sc.records = append(sc.records, engine.Record{Payload: sc.envelopes[start:], TimestampMicros: messages[i].TimestampMicros})
+	}
+}
+
+func (sc *scratch) giveBack() {
+	clear(sc.records)
+	sc.records, sc.envelopes = sc.records[:0], sc.envelopes[:0]
+	if cap(sc.envelopes) <= scratchBytesMax && cap(sc.records) <= scratchBytesMax/64 {
+		scratches.Put(sc)
+	}
+}
+
+// appendError translates what the log answers.
+func (h *shard) appendError(err error) error {
+	switch {
+	case errors.Is(err, engine.ErrPoisoned):
+		return h.unavailable(StatePoisoned, err)
+	case errors.Is(err, engine.ErrClosed):
+		return h.endedOr(err)
+	}
+	return err
+}
+
+// whyNot is why a shard of a durable stream has no log.
+func (h *shard) whyNot() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.ended != nil {
+		return h.mu.ended
+	}
+	return h.unavailable(h.mu.state, h.mu.reason)
+}
+
+// remember is a publish to an in-memory stream: offsets, ring and deliveries under
+// one lock.
+func (h *shard) remember(messages []Message) (engine.AppendResult, error) {
+	entries := h.kept(messages)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.ended != nil {
+		return engine.AppendResult{}, h.mu.ended
+	}
+	first := h.mu.next
+	for _, e := range entries {
+		for _, sub := range h.mu.queues {
+			sub.queueLocked(h.mu.next, e)
+		}
+		h.mu.ring.push(e)
+		h.mu.next++
+	}
+	h.wakeLocked()
+	return engine.AppendResult{First: first, Last: h.mu.next - 1}, nil
+}
+
+// kept copies the messages as a log would: one allocation for all payloads.
+func (h *shard) kept(messages []Message) []entry {
+	sc := scratches.Get().(*scratch)
+	sc.encode(h.format, messages)
+	defer sc.giveBack()
+	size, now := 0, uint64(0)
+	for i := range sc.records {
+		size += len(sc.records[i].Payload)
+	}
+	payload, entries := make([]byte, 0, size), make([]entry, len(sc.records))
+	for i := range sc.records {
+		r := &sc.records[i]
+		if r.TimestampMicros == 0 {
+			if now == 0 {
+				now = h.broker.nowMicros()
+			}
+			r.TimestampMicros = now
+		}
+		start := len(payload)
+		payload = append(payload, r.Payload...)
+		entries[i] = entry{r.TimestampMicros, payload[start:len(payload):len(payload)]}
+	}
+	return entries
+}
+
+// waitForRoom waits until no subscription that holds publishers back is full. Nothing
+// was appended when it fails.
+func (h *shard) waitForRoom(ctx context.Context) error {
+	waited := false
+	for {
+		h.mu.Lock()
+		full := h.mu.ended == nil && h.mu.state == StateServing && h.fullLocked()
+		if !full {
+			h.mu.Unlock()
+			return nil
+		}
+		if h.mu.room == nil {
+			h.mu.room = make(chan struct{})
+		}
+		room := h.mu.room
+		h.mu.Unlock()
+		if !waited {
+			waited = true
+			h.broker.counters.blocked.Add(1)
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return &BlockedError{Stream: h.stream, Shard: h.index, Cause: ctx.Err()}
+		case <-h.broker.drained:
+			return &ClosedError{}
+		}
+	}
+}
+
+func (h *shard) fullLocked() bool {
+	for _, sub := range h.mu.blockers {
+		if sub.fullLocked() {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *shard) makeRoomLocked() {
+	if h.mu.room != nil {
+		close(h.mu.room)
+		h.mu.room = nil
+	}
+}

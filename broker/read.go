@@ -1,0 +1,254 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"felix.local/felix/engine"
+	"felix.local/felix/segment"
+)
+
+// EnvelopeError says that a record of a kafka stream is no envelope: something
+// other than this server wrote it.
+type EnvelopeError struct {
+	Stream StreamName
+	Shard  int
+	Offset uint64
+	Err    error
+}
+
+func (e *EnvelopeError) Error() string {
+	return fmt.Sprintf("stream %s shard %d: the record at offset %d cannot be read: %v; it was written with another format",
+		e.Stream, e.Shard, e.Offset, e.Err)
+}
+
+// Unwrap gives what is wrong with it.
+func (e *EnvelopeError) Unwrap() error { return e.Err }
+
+// Read returns records from offset from on: up to maxBytes of payload and maxRecords
+// (0: the engine's bound), but at least one if there is one. At the next offset it
+// is empty; past it the error is a *CursorInFutureError, below the base a
+// *CursorTooOldError. Payloads are shared and must not be changed.
+func (s *Stream) Read(ctx context.Context, shard int, from uint64, maxBytes int64, maxRecords int) (Page, error) {
+	h, err := s.shard(shard)
+	if err != nil {
+		return Page{}, err
+	}
+	return h.page(ctx, from, maxBytes, maxRecords, nil)
+}
+
+// page reads one page into dst, which is overwritten.
+func (h *shard) page(ctx context.Context, from uint64, maxBytes int64, maxRecords int, dst []Record) (Page, error) {
+	if maxRecords <= 0 {
+		maxRecords = h.broker.cfg.Engine.MaxRecordsPerRead
+	}
+	logBase := uint64(0)
+	if h.log != nil {
+		logBase = h.log.BaseOffset()
+	}
+	h.mu.Lock()
+	p := Page{Records: dst[:0], Base: min(h.baseLocked(logBase), h.mu.next), Next: h.mu.next}
+	if err := h.readableLocked(from, p.Base); err != nil || from == p.Next {
+		h.mu.Unlock()
+		return p, err
+	}
+	if h.mu.ring.holds(from) {
+		defer h.mu.Unlock()
+		h.broker.counters.ringReads.Add(1)
+		return h.ringPageLocked(p, from, maxBytes, maxRecords)
+	}
+	h.mu.Unlock()
+	if h.log == nil {
+		// Below the ring of an in-memory stream there is nothing: baseLocked
+		// refused it, and its ring ends at next.
+		panic("broker: an in-memory stream's ring does not hold what it should")
+	}
+	h.broker.counters.diskReads.Add(1)
+	return h.diskPage(ctx, p, from, maxBytes, maxRecords)
+}
+
+// readableLocked refuses a read that names no place in the view.
+func (h *shard) readableLocked(from, base uint64) error {
+	switch {
+	case h.mu.ended != nil:
+		return h.mu.ended
+	case h.mu.state == StateRefused:
+		return h.unavailable(StateRefused, h.mu.reason)
+	case from < base:
+		return &CursorTooOldError{Stream: h.stream, Shard: h.index, Requested: from, Oldest: base}
+	case from > h.mu.next:
+		return &CursorInFutureError{Stream: h.stream, Shard: h.index, Requested: from, Next: h.mu.next}
+	}
+	return nil
+}
+
+func (h *shard) ringPageLocked(p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
+	end := min(h.mu.ring.end(), p.Next)
+	bytes := int64(0)
+	for offset := from; offset < end && len(p.Records) < maxRecords; offset++ {
+		e := h.mu.ring.at(offset)
+		bytes += int64(len(e.payload))
+		if bytes > maxBytes && len(p.Records) > 0 {
+			break
+		}
+		record, err := h.record(offset, e.timestamp, e.payload)
+		if err != nil {
+			if len(p.Records) > 0 {
+				break // the next read begins with it
+			}
+			return p, err
+		}
+		p.Records = append(p.Records, record)
+	}
+	return p, nil
+}
+
+func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
+	records, err := h.log.ReadRange(ctx, from, maxBytes)
+	if err != nil {
+		return p, h.readError(err)
+	}
+	for i := range records {
+		// The log may have committed past the view: what its end is was decided
+		// when the view was looked at.
+		if r := &records[i]; r.Offset < p.Next && len(p.Records) < maxRecords {
+			if err := h.appendRecord(&p, r); err != nil {
+				return p, err
+			}
+		}
+	}
+	if len(p.Records) == 0 {
+		// The log's readers see at least what its follower was told, unless a
+		// truncation or a failed flush took it back meanwhile.
+		return p, h.takenBack(from)
+	}
+	return p, nil
+}
+
+func (h *shard) appendRecord(p *Page, r *segment.Record) error {
+	record, err := h.record(r.Offset, r.TimestampMicros, r.Payload)
+	if err == nil {
+		p.Records = append(p.Records, record)
+		return nil
+	}
+	if len(p.Records) > 0 {
+		p.Next = min(p.Next, r.Offset) // the next read begins with it
+		return nil
+	}
+	return err
+}
+
+// takenBack explains why records below the view's end are not there any more.
+func (h *shard) takenBack(from uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.state == StatePoisoned {
+		return h.unavailable(StatePoisoned, h.mu.reason)
+	}
+	return &CursorInFutureError{Stream: h.stream, Shard: h.index, Requested: from, Next: h.mu.next}
+}
+
+// record gives what a payload means in the stream's format.
+func (h *shard) record(offset, timestamp uint64, payload []byte) (Record, error) {
+	if h.format == FormatRaw {
+		if payload == nil {
+			payload = []byte{} // a raw record has a value, if an empty one
+		}
+		return Record{Offset: offset, Message: Message{Value: payload, TimestampMicros: timestamp}}, nil
+	}
+	m, err := ParseEnvelope(payload)
+	if err != nil {
+		return Record{}, &EnvelopeError{Stream: h.stream, Shard: h.index, Offset: offset, Err: err}
+	}
+	m.TimestampMicros = timestamp
+	return Record{Offset: offset, Message: m}, nil
+}
+
+// readError translates what the log answers.
+func (h *shard) readError(err error) error {
+	var trimmed *engine.TrimmedError
+	switch {
+	case errors.As(err, &trimmed):
+		return &CursorTooOldError{Stream: h.stream, Shard: h.index, Requested: trimmed.Requested, Oldest: max(trimmed.Oldest, h.base())}
+	case errors.Is(err, engine.ErrClosed):
+		return h.endedOr(err)
+	}
+	return err
+}
+
+// endedOr gives why the shard ended, if it did.
+func (h *shard) endedOr(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.ended != nil {
+		return h.mu.ended
+	}
+	return err
+}
+
+// Resolve gives the offset that a start means now.
+func (s *Stream) Resolve(ctx context.Context, shard int, start Start) (uint64, error) {
+	h, err := s.shard(shard)
+	if err != nil {
+		return 0, err
+	}
+	return h.resolve(ctx, start)
+}
+
+func (h *shard) resolve(ctx context.Context, start Start) (uint64, error) {
+	switch start.kind {
+	case startEarliest:
+		return h.base(), nil
+	case startLatest:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.mu.next, nil
+	case startOffset:
+		base := h.base()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return start.offset, h.readableLocked(start.offset, min(base, h.mu.next))
+	default:
+		return h.offsetForTime(ctx, start.offset)
+	}
+}
+
+// offsetForTime is the first offset whose record is not older than micros, by
+// binary search: right for timestamps that do not fall. Where publishers set
+// timestamps that do, it is an offset whose record is not older and whose
+// predecessor is.
+func (h *shard) offsetForTime(ctx context.Context, micros uint64) (uint64, error) {
+	for {
+		low := h.base()
+		h.mu.Lock()
+		high := h.mu.next
+		h.mu.Unlock()
+		found, err := h.searchTime(ctx, micros, low, high)
+		var gone *CursorTooOldError
+		if errors.As(err, &gone) && gone.Oldest > low {
+			continue // trimmed under the search; the base rises each time
+		}
+		return found, err
+	}
+}
+
+func (h *shard) searchTime(ctx context.Context, micros, low, high uint64) (uint64, error) {
+	var one [1]Record
+	for low < high {
+		mid := low + (high-low)/2
+		p, err := h.page(ctx, mid, 1, 1, one[:0])
+		if err != nil {
+			return 0, err
+		}
+		if len(p.Records) == 0 {
+			return mid, nil // the view's end came down to here
+		}
+		if p.Records[0].TimestampMicros >= micros {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,235 @@
+package broker
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"felix.local/felix/engine"
+)
+
+// shard is one order of records: a log and the ring of its newest records, or a
+// ring alone.
+type shard struct {
+	broker *Broker
+	stream StreamName
+	index  int
+	format Format
+	// log is nil for an in-memory stream, and for a shard whose open was refused.
+	// It is set before the shard is used and never changed.
+	log *engine.Log
+
+	// blocking counts the subscriptions that hold publishers back, so that a
+	// publish looks for them without the lock.
+	blocking atomic.Int32
+
+	mu struct {
+		sync.Mutex
+		state  State
+		reason error // why it does not serve
+		// ended is set once the stream is deleted or the broker closed.
+		ended error
+		// floor is the oldest offset left by DeleteRecords; next is one past the
+		// newest record a reader may see.
+		floor, next uint64
+		ring        ring
+		// watchers are woken by every change; each has room for one wake-up.
+		watchers []chan struct{}
+		// queues are the subscriptions of an in-memory stream.
+		queues []*Subscription
+		// blockers are the subscriptions that hold publishers back; room is closed
+		// when one of them moved, nil while nobody waits.
+		blockers []*Subscription
+		room     chan struct{}
+		// subscriptions counts those open.
+		subscriptions int
+	}
+}
+
+func (b *Broker) newShard(s StreamName, index int, format Format, floor uint64) *shard {
+	h := &shard{broker: b, stream: s, index: index, format: format}
+	h.mu.ring = ring{limit: b.cfg.RingRecords, limitBytes: b.cfg.RingBytes}
+	h.mu.floor = floor
+	return h
+}
+
+// begin tells the shard where its log stands; the log may commit from then on.
+func (h *shard) begin(log *engine.Log) {
+	h.log = log
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.next = log.TailOffset()
+	h.mu.ring.reset(h.mu.next)
+}
+
+// refuse makes the shard one that does not serve.
+func (h *shard) refuse(reason error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.state, h.mu.reason = StateRefused, reason
+}
+
+// Committed takes what the log made visible. The log calls it in the order on disk
+// and acknowledges afterwards: this order is that of the ring and of every delivery.
+func (h *shard) Committed(batch engine.Committed) {
+	entries := h.copied(batch)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.state == StatePoisoned {
+		return // reads end at the bound that Poisoned was told
+	}
+	if skipped := batch.Next() - uint64(len(entries)); h.mu.ring.end() != skipped {
+		h.mu.ring.reset(skipped)
+	}
+	for _, e := range entries {
+		h.mu.ring.push(e)
+	}
+	h.mu.next = batch.Next()
+	h.wakeLocked()
+}
+
+// copied takes the newest records of a batch, as far as the ring can hold them,
+// out of the log's staging memory: one allocation for all payloads.
+func (h *shard) copied(batch engine.Committed) []entry {
+	left, leftBytes := batch.Records(), batch.PayloadBytes()
+	limit, limitBytes := h.broker.cfg.RingRecords, h.broker.cfg.RingBytes
+	var (
+		entries []entry
+		payload []byte
+	)
+	for record := range batch.All() {
+		size := int64(len(record.Payload))
+		if left > 1 && (left > limit || leftBytes > limitBytes) {
+			left, leftBytes = left-1, leftBytes-size
+			continue
+		}
+		if entries == nil {
+			entries, payload = make([]entry, 0, left), make([]byte, 0, leftBytes)
+		}
+		start := len(payload)
+		payload = append(payload, record.Payload...)
+		entries = append(entries, entry{record.TimestampMicros, payload[start:len(payload):len(payload)]})
+	}
+	return entries
+}
+
+// Poisoned ends the shard's life for publishers: reads end at readable.
+func (h *shard) Poisoned(cause error, readable uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.state, h.mu.reason = StatePoisoned, cause
+	h.moveLocked(readable)
+}
+
+// Truncated takes that the log ends at next now.
+func (h *shard) Truncated(next uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moveLocked(next)
+}
+
+// moveLocked sets the end of the view. The ring may end before it, never after.
+func (h *shard) moveLocked(next uint64) {
+	if h.mu.ring.end() > next {
+		h.mu.ring.cut(next)
+	}
+	h.mu.next = next
+	h.wakeLocked()
+}
+
+// end makes every use of the shard answer err.
+func (h *shard) end(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.ended == nil {
+		h.mu.ended = err
+		h.wakeLocked()
+	}
+}
+
+// setFloor hides every record below offset.
+func (h *shard) setFloor(offset uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.floor = max(h.mu.floor, offset)
+	for h.mu.ring.count > 0 && h.mu.ring.oldest < offset {
+		h.mu.ring.drop()
+	}
+	h.wakeLocked()
+}
+
+// wakeLocked wakes all who watch.
+func (h *shard) wakeLocked() {
+	for _, wake := range h.mu.watchers {
+		select {
+		case wake <- struct{}{}:
+		default: // it has a wake-up to take already
+		}
+	}
+	h.makeRoomLocked()
+}
+
+// watch has wake told of every change from now on.
+func (h *shard) watch(wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.watchers = append(h.mu.watchers, wake)
+}
+
+func (h *shard) unwatch(wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.watchers = without(h.mu.watchers, wake)
+}
+
+// without removes one value; the order changes.
+func without[T comparable](list []T, value T) []T {
+	for i := range list {
+		if list[i] == value {
+			last := len(list) - 1
+			list[i] = list[last]
+			clear(list[last:])
+			return list[:last]
+		}
+	}
+	return list
+}
+
+// base is the oldest offset that can be read. It takes the log's lock, so it must
+// not be called with the shard's.
+func (h *shard) base() uint64 {
+	base := uint64(0)
+	if h.log != nil {
+		base = h.log.BaseOffset()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.baseLocked(base)
+}
+
+// baseLocked is base, given the log's.
+func (h *shard) baseLocked(logBase uint64) uint64 {
+	if h.log == nil {
+		logBase = h.mu.ring.oldest
+	}
+	return max(logBase, h.mu.floor)
+}
+
+// info describes the shard.
+func (h *shard) info() ShardInfo {
+	info := ShardInfo{Shard: h.index, Base: h.base()}
+	if h.log != nil {
+		info.Durable = h.log.DurableOffset()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	info.State, info.Reason = h.mu.state, h.mu.reason
+	info.Next = h.mu.next
+	info.Base = min(info.Base, info.Next)
+	info.Subscriptions = h.mu.subscriptions
+	return info
+}
+
+// unavailable says that the shard does not serve.
+func (h *shard) unavailable(state State, reason error) error {
+	return &UnavailableError{Stream: h.stream, Shard: h.index, State: state, Err: reason}
+}

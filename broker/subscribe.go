@@ -1,0 +1,226 @@
+package broker
+
+import (
+	"context"
+	"errors"
+)
+
+// Subscription is a place in a shard that moves forward. Its methods are for one
+// goroutine, but Close may be called from any.
+type Subscription struct {
+	shard *shard
+	opts  SubscribeOptions
+	// wake is told of every change of the shard.
+	wake        chan struct{}
+	start, live uint64
+	// next is the offset to deliver next. It changes under the shard's lock.
+	next uint64
+	// records is reused for each page.
+	records []Record
+	// closed and queue are under the shard's lock. queue is set on an
+	// in-memory stream only.
+	closed bool
+	queue  *queue
+}
+
+// Subscribe begins a subscription to one shard. An offset below the oldest held is a
+// *CursorTooOldError, one past the next a *CursorInFutureError.
+func (s *Stream) Subscribe(ctx context.Context, shard int, start Start, opts SubscribeOptions) (*Subscription, error) {
+	if s.broker.draining.Load() {
+		return nil, &ClosedError{}
+	}
+	h, err := s.shard(shard)
+	if err != nil {
+		return nil, err
+	}
+	if opts.PageBytes <= 0 {
+		opts.PageBytes = s.broker.cfg.PageBytes
+	}
+	if !s.broker.claimSubscription() {
+		return nil, &LimitError{What: "subscriptions", Max: s.broker.cfg.SubscriptionsMax}
+	}
+	sub := &Subscription{shard: h, opts: opts, wake: make(chan struct{}, 1)}
+	if err := sub.begin(ctx, start); err != nil {
+		s.broker.counters.subscriptions.Add(-1)
+		return nil, err
+	}
+	return sub, nil
+}
+
+// begin registers first and looks at the bounds after: what is published in between
+// is in the view or leaves a wake-up.
+func (sub *Subscription) begin(ctx context.Context, start Start) error {
+	h := sub.shard
+	for {
+		at, err := h.resolve(ctx, start)
+		if err != nil {
+			return err
+		}
+		base := h.base()
+		h.mu.Lock()
+		if start.kind == startLatest {
+			at = h.mu.next
+		}
+		err = h.readableLocked(at, min(base, h.mu.next))
+		var gone *CursorTooOldError
+		if errors.As(err, &gone) && start.kind != startOffset {
+			h.mu.Unlock()
+			continue // trimmed since it was resolved; the base rises each time
+		}
+		if err == nil {
+			sub.registerLocked(at)
+		}
+		h.mu.Unlock()
+		return err
+	}
+}
+
+func (sub *Subscription) registerLocked(at uint64) {
+	h := sub.shard
+	sub.start, sub.next, sub.live = at, at, h.mu.next
+	h.mu.watchers = append(h.mu.watchers, sub.wake)
+	h.mu.subscriptions++
+	if h.log == nil {
+		sub.queue = newQueue(&h.mu.ring, at, h.broker.cfg.SubscriberQueue)
+		h.mu.queues = append(h.mu.queues, sub)
+	}
+	if sub.opts.WhenFull == WhenFullBlock {
+		h.mu.blockers = append(h.mu.blockers, sub)
+		h.blocking.Add(1)
+	}
+}
+
+// Start is the first offset that the subscription delivers.
+func (sub *Subscription) Start() uint64 { return sub.start }
+
+// Live is the shard's next offset when the subscription began: what is delivered
+// from there on was published later.
+func (sub *Subscription) Live() uint64 { return sub.live }
+
+// Next waits for records and gives them in order, without a gap. The Delivery's
+// slice is reused by the following call. An error ends the subscription:
+// *CursorTooOldError (its next records were trimmed), *UnavailableError (the log
+// is poisoned and all that can be read was delivered), *DeletedError,
+// *ClosedError (the broker drains and everything was delivered), or the context's.
+func (sub *Subscription) Next(ctx context.Context) (Delivery, error) {
+	for {
+		d, err := sub.take(ctx)
+		if err != nil || d.Missed != nil || len(d.Records) > 0 {
+			return d, err
+		}
+		if err := sub.wait(ctx); err != nil {
+			return Delivery{Next: sub.next}, err
+		}
+	}
+}
+
+// wait returns at the next change of the shard.
+func (sub *Subscription) wait(ctx context.Context) error {
+	select {
+	case <-sub.wake:
+		return nil
+	default:
+	}
+	select {
+	case <-sub.wake:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-sub.shard.broker.drained:
+		// One more look: what was acknowledged before is still delivered.
+		if d, err := sub.peek(); err != nil || d {
+			return err
+		}
+		return &ClosedError{}
+	}
+}
+
+// peek says whether there is something to take.
+func (sub *Subscription) peek() (bool, error) {
+	h := sub.shard
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.ended != nil {
+		return false, h.mu.ended
+	}
+	if sub.queue != nil {
+		return !sub.queue.empty(), nil
+	}
+	return sub.next < h.mu.next, nil
+}
+
+// take gives what there is now; nothing at all when there is nothing.
+func (sub *Subscription) take(ctx context.Context) (Delivery, error) {
+	if sub.queue != nil {
+		return sub.takeQueued()
+	}
+	h := sub.shard
+	p, err := h.page(ctx, sub.next, sub.opts.PageBytes, sub.opts.PageRecords, sub.records)
+	sub.records = p.Records[:0]
+	if err != nil {
+		return Delivery{Next: sub.next}, sub.ended(err)
+	}
+	if len(p.Records) == 0 {
+		return Delivery{Next: sub.next}, sub.poisoned()
+	}
+	sub.moved(p.Records)
+	return Delivery{Records: p.Records, Next: sub.next}, nil
+}
+
+// ended turns a position past a poisoned shard's end into what happened to it.
+func (sub *Subscription) ended(err error) error {
+	var future *CursorInFutureError
+	if errors.As(err, &future) {
+		if poisoned := sub.poisoned(); poisoned != nil {
+			return poisoned
+		}
+	}
+	return err
+}
+
+func (sub *Subscription) poisoned() error {
+	h := sub.shard
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.state == StatePoisoned {
+		return h.unavailable(StatePoisoned, h.mu.reason)
+	}
+	return nil
+}
+
+// moved advances past what is delivered.
+func (sub *Subscription) moved(records []Record) {
+	h := sub.shard
+	h.mu.Lock()
+	sub.next = records[len(records)-1].Offset + 1
+	if sub.opts.WhenFull == WhenFullBlock {
+		h.makeRoomLocked()
+	}
+	h.mu.Unlock()
+	h.broker.counters.delivered(records)
+}
+
+// fullLocked says that the subscription is as far behind as its queue allows.
+func (sub *Subscription) fullLocked() bool {
+	return sub.shard.mu.next-min(sub.next, sub.shard.mu.next) >= uint64(sub.shard.broker.cfg.SubscriberQueue)
+}
+
+// Close ends the subscription. Nobody may be in Next.
+func (sub *Subscription) Close() {
+	h := sub.shard
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sub.closed {
+		return
+	}
+	sub.closed = true
+	h.mu.watchers = without(h.mu.watchers, sub.wake)
+	h.mu.queues = without(h.mu.queues, sub)
+	if sub.opts.WhenFull == WhenFullBlock {
+		h.mu.blockers = without(h.mu.blockers, sub)
+		h.blocking.Add(-1)
+		h.makeRoomLocked()
+	}
+	h.mu.subscriptions--
+	h.broker.counters.subscriptions.Add(-1)
+}
