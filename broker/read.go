@@ -105,14 +105,14 @@ func (h *shard) ringPageLocked(p Page, from uint64, maxBytes int64, maxRecords i
 }
 
 func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
-	records, err := h.log.ReadRange(ctx, from, maxBytes)
+	records, err := h.log.ReadAtMost(ctx, from, maxBytes, maxRecords)
 	if err != nil {
 		return p, h.readError(err)
 	}
 	for i := range records {
 		// The log may have committed past the view: what its end is was decided
 		// when the view was looked at.
-		if r := &records[i]; r.Offset < p.Next && len(p.Records) < maxRecords {
+		if r := &records[i]; r.Offset < p.Next {
 			if err := h.appendRecord(&p, r); err != nil {
 				return p, err
 			}

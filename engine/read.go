@@ -83,12 +83,19 @@ const replanMax = 100
 // result is empty; below the base it is a *TrimmedError. Payloads belong to the
 // caller.
 func (l *Log) ReadRange(ctx context.Context, start uint64, maxBytes int64) ([]segment.Record, error) {
+	return l.ReadAtMost(ctx, start, maxBytes, l.cfg.MaxRecordsPerRead)
+}
+
+// ReadAtMost is ReadRange with a bound of its own on the number of records, which
+// the configured one still holds; below 1 it is 1.
+func (l *Log) ReadAtMost(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
+	maxRecords = max(1, min(maxRecords, l.cfg.MaxRecordsPerRead))
 	started := time.Now()
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return nil, &LogError{Label: l.label, Op: "read", Err: err}
 		}
-		records, err := l.readOnce(start, maxBytes)
+		records, err := l.readOnce(start, segment.Budget{Bytes: maxBytes, Records: maxRecords})
 		if errors.Is(err, errReplan) {
 			if attempt < replanMax {
 				continue
@@ -111,7 +118,7 @@ func (l *Log) ReadRange(ctx context.Context, start uint64, maxBytes int64) ([]se
 
 var errReplan = errors.New("the log changed under a read")
 
-func (l *Log) readOnce(start uint64, maxBytes int64) ([]segment.Record, error) {
+func (l *Log) readOnce(start uint64, budget segment.Budget) ([]segment.Record, error) {
 	p, err := l.planRead(start)
 	if err != nil {
 		return nil, err
@@ -120,7 +127,6 @@ func (l *Log) readOnce(start uint64, maxBytes int64) ([]segment.Record, error) {
 	if start >= p.tail {
 		return nil, nil
 	}
-	budget := segment.Budget{Bytes: maxBytes, Records: l.cfg.MaxRecordsPerRead}
 	records, err := l.readPlanned(p, start, &budget)
 	l.mu.Lock()
 	changed := l.mu.generation != p.generation
