@@ -19,12 +19,11 @@ func Add(path, name, secret string, grants []string) error {
 	if err != nil {
 		return err
 	}
-	added := strings.Join(append([]string{name, hash}, grants...), "  ")
-	var problems []string
-	if fields := fieldsOf(added); len(fields) == 2+len(grants) {
-		_, problems = parseLine(fields)
-	} else {
-		problems = []string{fmt.Sprintf("the name %s or a grant is empty, has blanks in it or begins with #", shown(name))}
+	fields := append([]string{name, hash}, grants...)
+	added := strings.Join(fields, "  ")
+	_, problems := parseLine(fields)
+	if !slices.Equal(fieldsOf(added), fields) {
+		problems = append(problems, "a name or grant is never empty, has no blanks and does not begin with #")
 	}
 	if len(problems) > 0 {
 		return &FileError{Path: path, Problems: []Problem{{Text: "nothing was added: " + strings.Join(problems, "; ")}}}

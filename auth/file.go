@@ -24,6 +24,9 @@ type content struct {
 
 // readFile reads a credentials file and judges its permissions, but not what it says.
 func readFile(path string) (content, error) {
+	if path == "" { // not the working directory, which it would resolve to
+		return content{}, &FileError{Problems: []Problem{{Text: "its path is empty"}}}
+	}
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return content{}, readError(path, err)

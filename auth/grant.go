@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,25 +15,26 @@ type grant struct {
 }
 
 // parseGrant reads "action[,action...]:tenant", where the tenant may end with "*".
+// Its errors go on from the words "grant 1", and quote nothing.
 func parseGrant(text string) (grant, error) {
 	var g grant
 	actions, tenant, found := strings.Cut(text, ":")
 	if !found {
-		return g, fmt.Errorf("the grant %s is not ACTIONS:TENANT, such as read,write:acme*", shown(text))
+		return g, errors.New("is not ACTIONS:TENANT, such as read,write:acme*")
 	}
 	for word := range strings.SplitSeq(actions, ",") {
 		action, known := actionOf(word)
 		if !known {
-			return g, fmt.Errorf("the grant %s has the action %s; there are %s", shown(text), shown(word), actionList())
+			return g, fmt.Errorf("has an action that is none of %s", actionList())
 		}
 		g.actions[action] = true
 	}
 	g.tenant, g.prefix = strings.CutSuffix(tenant, "*")
 	if g.tenant == "" && !g.prefix {
-		return g, fmt.Errorf("the grant %s names no tenant; * means all of them", shown(text))
+		return g, errors.New("names no tenant; * means all of them")
 	}
 	if problem := nameProblem(g.tenant); g.tenant != "" && problem != "" {
-		return g, fmt.Errorf("the tenant of the grant %s %s", shown(text), problem)
+		return g, errors.New("has a tenant that " + problem)
 	}
 	return g, nil
 }

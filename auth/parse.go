@@ -37,7 +37,7 @@ func parse(text string) (lines []line, problems []Problem) {
 	number := 0
 	for raw := range strings.Lines(text) {
 		number++
-		if len(problems) == problemsMax {
+		if len(problems) >= problemsMax {
 			return nil, append(problems, Problem{Line: number, Text: "the search for problems ended here"})
 		}
 		fields := fieldsOf(raw)
@@ -46,7 +46,7 @@ func parse(text string) (lines []line, problems []Problem) {
 		}
 		l, found := parseLine(fields)
 		l.number = number
-		if before := first[l.name]; before > 0 {
+		if before := first[l.name]; before > 0 && nameProblem(l.name) == "" {
 			found = append(found, fmt.Sprintf("the name %s is on line %d already", shown(l.name), before))
 		} else {
 			first[l.name] = number
@@ -62,11 +62,12 @@ func parse(text string) (lines []line, problems []Problem) {
 	return lines, problems
 }
 
-// parseLine reads the fields of one principal.
+// parseLine reads the fields of one principal. A problem quotes none of them: any
+// may be a secret in the wrong place.
 func parseLine(fields []string) (l line, problems []string) {
 	l.name = fields[0]
 	if problem := nameProblem(l.name); problem != "" {
-		problems = append(problems, fmt.Sprintf("the name %s %s", shown(l.name), problem))
+		problems = append(problems, "the name "+problem)
 	}
 	if len(fields) < 3 {
 		return l, append(problems, "there are not three fields: NAME HASH GRANT..., where a grant is ACTIONS:TENANT, such as read,write:acme*")
@@ -79,10 +80,10 @@ func parseLine(fields []string) (l line, problems []string) {
 	if len(grants) > GrantsMax {
 		return l, append(problems, fmt.Sprintf("there are %d grants; %d are allowed", len(grants), GrantsMax))
 	}
-	for _, text := range grants {
+	for i, text := range grants {
 		g, err := parseGrant(text)
 		if err != nil {
-			problems = append(problems, err.Error())
+			problems = append(problems, fmt.Sprintf("grant %d %v", i+1, err))
 			continue
 		}
 		l.grants = append(l.grants, g)

@@ -134,8 +134,8 @@ func (c *certificate) readLocked(before [2]fs.FileInfo) error {
 	if err != nil {
 		return &TLSError{What: "certificate", File: c.certFile, Problem: "does not go with the key " + c.keyFile, Err: err}
 	}
-	if end := pair.Leaf.NotAfter; c.now().After(end) {
-		c.logger.Warn("the TLS certificate has expired; clients will refuse it", "file", c.certFile, "expired", end)
+	if leaf := pair.Leaf; leaf != nil && c.now().After(leaf.NotAfter) {
+		c.logger.Warn("the TLS certificate has expired; clients will refuse it", "file", c.certFile, "expired", leaf.NotAfter)
 	}
 	c.current.Store(&pair)
 	return nil
