@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/broker"
 	"felix.local/felix/cmd/felixd/metrics"
 	"felix.local/felix/engine"
 )
@@ -27,6 +28,8 @@ type benchCommand struct {
 	Label         string  `name:"label" default:"run" help:"label of the rows"`
 	Matrix        bool    `name:"matrix" help:"rows for none, periodic and on_commit, batch 1 and 16, 1, 8 and 64 publishers; what --fsync, --batch or --concurrency say takes the place of theirs"`
 	Backends      words   `name:"backends" placeholder:"NAME..." help:"ring, pool or both: each row on each, in turn; default: as configured"`
+	Through       words   `name:"through" placeholder:"NAME..." help:"log, broker or both: each row on each, in turn [default log]"`
+	Subscribers   int     `name:"subscribers" default:"0" placeholder:"N" help:"subscriptions that take everything while it is published, through the broker"`
 	Rounds        int     `name:"rounds" default:"1" placeholder:"N" help:"repeat all rows and report each row's median round by rate"`
 	Markdown      bool    `name:"markdown" help:"print a table for a document at the end"`
 	metricsFlags
@@ -49,7 +52,16 @@ func (c *benchCommand) Validate() error {
 			problems = append(problems, fmt.Errorf("backends: %q is not ring or pool", backend))
 		}
 	}
+	for _, through := range c.Through {
+		if through != throughLog && through != throughBroker {
+			problems = append(problems, fmt.Errorf("through: %q is not log or broker", through))
+		}
+	}
+	if c.Subscribers > 0 && (len(c.Through) != 1 || c.Through[0] != throughBroker) {
+		problems = append(problems, errors.New("subscribers are to be had --through broker"))
+	}
 	limits := []limit{
+		{"subscribers", int64(c.Subscribers), 0, broker.DefaultSubscriptionsMax},
 		{"records", c.Records, 1, bench.RecordsMax},
 		{"warmup-records", c.WarmupRecords, 0, bench.RecordsMax},
 		{"payload-bytes", int64(c.PayloadBytes), int64(bench.PayloadBytesMin), bench.PayloadBytesMax},
@@ -91,8 +103,15 @@ func (e benchEvent) text() string {
 type benchRun struct {
 	fsync   string // empty: as configured
 	backend string // empty: as configured
+	through string
 	load    bench.Load
 }
+
+// What a load goes through.
+const (
+	throughLog    = "log"
+	throughBroker = "broker"
+)
 
 func (c *benchCommand) Run(a *app) (err error) {
 	out := a.output(c.outputFlags)
@@ -179,7 +198,8 @@ func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
 
 // runs lists the rows, backends innermost so that what is compared runs side by side.
 func (c *benchCommand) runs() []benchRun {
-	fsyncs, batches, concurrencies, backends := []string{""}, numbers{1}, numbers{1}, []string{""}
+	fsyncs, batches, concurrencies := []string{""}, numbers{1}, numbers{1}
+	backends, throughs := []string{""}, []string{throughLog}
 	if c.Matrix {
 		fsyncs, batches, concurrencies = []string{"none", "periodic", "on_commit"}, numbers{1, 16}, numbers{1, 8, 64}
 	}
@@ -195,15 +215,21 @@ func (c *benchCommand) runs() []benchRun {
 	if len(c.Backends) > 0 {
 		backends = c.Backends
 	}
+	if len(c.Through) > 0 {
+		throughs = c.Through
+	}
 	var runs []benchRun
 	for _, fsync := range fsyncs {
 		for _, batch := range batches {
 			for _, concurrency := range concurrencies {
+				load := bench.Load{
+					Records: c.Records, WarmupRecords: c.WarmupRecords, PayloadBytes: c.PayloadBytes,
+					Batch: batch, Concurrency: concurrency,
+				}
 				for _, backend := range backends {
-					runs = append(runs, benchRun{fsync, backend, bench.Load{
-						Records: c.Records, WarmupRecords: c.WarmupRecords, PayloadBytes: c.PayloadBytes,
-						Batch: batch, Concurrency: concurrency,
-					}})
+					for _, through := range throughs {
+						runs = append(runs, benchRun{fsync, backend, through, load})
+					}
 				}
 			}
 		}
@@ -233,11 +259,11 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 	if exporter != nil {
 		config.Observer = exporter
 	}
-	store, logs, err := openLogs(a.ctx, dir, c.Logs, config)
+	target, store, closing, err := c.open(a, run, dir, config)
 	if err != nil {
 		return row, err
 	}
-	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
+	defer joined(&err, closing)
 	if exporter != nil {
 		exporter.Attach(store)
 		defer exporter.Detach()
@@ -247,7 +273,7 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 		return row, err
 	}
 	bar := a.progress(out, run.load.Records+run.load.WarmupRecords, fmt.Sprintf("%s ×%d", config.Fsync(), run.load.Concurrency))
-	result, err := run.load.Run(a.ctx, bench.LogTarget(logs), bar.add)
+	result, err := run.load.Run(a.ctx, target, bar.add)
 	bar.finish()
 	if err != nil {
 		return row, err
@@ -256,7 +282,45 @@ func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, ex
 	if err != nil {
 		return row, err
 	}
-	return result.Row(c.Label, config.Fsync(), backendName(store.Backend()), c.Logs, before, after), nil
+	backend := backendName(store.Backend())
+	if run.through == throughBroker {
+		backend += "/broker"
+	}
+	return result.Row(c.Label, config.Fsync(), backend, c.Logs, before, after), nil
+}
+
+// open gives what a row is put on, and what closes it.
+func (c *benchCommand) open(a *app, run benchRun, dir string, config engine.Config) (bench.Target, *engine.Store, func() error, error) {
+	closeCtx := context.WithoutCancel(a.ctx)
+	if run.through == throughBroker {
+		return c.openBroker(a, dir, config)
+	}
+	store, logs, err := openLogs(a.ctx, dir, c.Logs, config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return bench.LogTarget(logs), store, func() error { return store.Close(closeCtx) }, nil
+}
+
+// openBroker opens a broker with one stream and its subscriptions.
+func (c *benchCommand) openBroker(a *app, dir string, config engine.Config) (bench.Target, *engine.Store, func() error, error) {
+	closeCtx := context.WithoutCancel(a.ctx)
+	b, err := broker.Open(a.ctx, broker.Config{Root: dir, Engine: config, Logger: a.logger, ShardsMax: logsMax, ShardsTotalMax: logsMax})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	name := broker.StreamName{Tenant: "bench", Namespace: "default", Stream: "load"}
+	stream, _, err := b.CreateStream(a.ctx, name, broker.StreamConfig{Durable: true, Shards: c.Logs})
+	var subscribers *bench.Subscribers
+	if err == nil {
+		subscribers, err = bench.Subscribe(a.ctx, stream, c.Subscribers)
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, b.Close(closeCtx))
+	}
+	return bench.BrokerTarget(stream), b.Store(), func() error {
+		return errors.Join(subscribers.Close(), b.Close(closeCtx))
+	}, nil
 }
 
 // openLogs opens a shard directory, or a root with several.
