@@ -149,6 +149,13 @@ func (e *AlreadyOpenError) Error() string {
 	return e.Label + ": already open in this store; share the handle or close it first"
 }
 
+// DeletingError says that the shard is being deleted.
+type DeletingError struct{ Label string }
+
+func (e *DeletingError) Error() string {
+	return e.Label + ": is being deleted; try again when that is done"
+}
+
 // LogError is any other failure of a log operation, with the log's label.
 type LogError struct {
 	Label, Op string

@@ -64,6 +64,9 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 	}
 	s.space.look()
 	s.startTimers()
+	if !single {
+		s.reclaimLeftovers()
+	}
 	return s, nil
 }
 
@@ -90,7 +93,8 @@ func newStore(root string, cfg Config) *Store {
 	s.sealed, s.writers = newSealedCache(sealed), newWriterCache(writers)
 	s.space = newSpaceGuard(s.fs, root, cfg.MinFreeBytes, cfg.MinFreeInodes)
 	s.mu.logs = make(map[string]*Log)
-	s.mu.opening = make(map[string]ShardKey)
+	s.mu.opening, s.mu.deleting = make(map[string]ShardKey), make(map[string]ShardKey)
+	s.mu.unsure = make(map[string]bool)
 	return s
 }
 

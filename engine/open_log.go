@@ -69,23 +69,37 @@ func (s *Store) OpenLogWith(ctx context.Context, key ShardKey, opts LogOptions) 
 func (s *Store) claim(name string, key ShardKey) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.closed {
-		return &ClosedError{Label: s.root}
+	if err := s.freeLocked(name, key); err != nil {
+		return err
 	}
-	label, taken := "", false
-	if other, ok := s.mu.opening[name]; ok {
-		label, taken = other.Label(), true
-	} else if l := s.mu.logs[name]; l != nil {
-		label, taken = l.label, true
-	}
-	switch {
-	case taken && label != key.Label():
-		return &ShardMismatchError{Dir: name, Expected: label, Found: key.Label()}
-	case taken:
-		return &AlreadyOpenError{Label: label}
+	if l := s.mu.logs[name]; l != nil {
+		if l.label != key.Label() {
+			return &ShardMismatchError{Dir: name, Expected: l.label, Found: key.Label()}
+		}
+		return &AlreadyOpenError{Label: l.label}
 	}
 	s.mu.opening[name] = key
 	s.running.Add(1)
+	return nil
+}
+
+// freeLocked fails while somebody opens or deletes the shard in a directory.
+func (s *Store) freeLocked(name string, key ShardKey) error {
+	if s.mu.closed {
+		return &ClosedError{Label: s.root}
+	}
+	opener, opening := s.mu.opening[name]
+	deleter, deleting := s.mu.deleting[name]
+	switch {
+	case opening && opener != key:
+		return &ShardMismatchError{Dir: name, Expected: opener.Label(), Found: key.Label()}
+	case opening:
+		return &AlreadyOpenError{Label: key.Label()}
+	case deleting && deleter != key:
+		return &ShardMismatchError{Dir: name, Expected: deleter.Label(), Found: key.Label()}
+	case deleting:
+		return &DeletingError{Label: key.Label()}
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -10,10 +11,15 @@ import (
 	"felix.local/felix/segment"
 )
 
-// retention is what a log keeps; 0 keeps all.
+// retention is what a log may let go of.
 type retention struct {
+	// bytes and age are what is kept at least; 0 keeps all.
 	bytes int64
 	age   time.Duration
+	// before is the highest offset that TrimBefore was told: records below it are
+	// not wanted any more. It never exceeds the tail, or records to come would go
+	// as well.
+	before uint64
 }
 
 // SetRetention replaces the log's bounds from the next pass on: bytes as
@@ -27,7 +33,7 @@ func (l *Log) SetRetention(bytes int64, age time.Duration) error {
 		return &LogError{Label: l.label, Op: "set retention", Err: err}
 	}
 	l.mu.Lock()
-	l.mu.retention = retention{bytes: bytes, age: age}
+	l.mu.retention.bytes, l.mu.retention.age = bytes, age
 	l.mu.Unlock()
 	l.store.needTimers(l)
 	return nil
@@ -37,7 +43,8 @@ func (l *Log) SetRetention(bytes int64, age time.Duration) error {
 func (l *Log) retains() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.retention.bytes > 0 || l.mu.retention.age > 0
+	r := &l.mu.retention
+	return r.bytes > 0 || r.age > 0 || r.before > l.baseLocked()
 }
 
 // RetentionResult says what a pass removed.
@@ -49,14 +56,58 @@ type RetentionResult struct {
 }
 
 // EnforceRetention makes one pass now. Whole sealed segments go, oldest first,
-// while the log is larger than its RetentionBytes or all records of the oldest are
-// older than its RetentionAge; the active segment never does.
+// while the log is larger than its RetentionBytes, or all records of the oldest
+// are older than its RetentionAge or below what TrimBefore was told; the active
+// segment never does.
 func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 	if err := l.lockMaintenance(ctx, "retention"); err != nil {
 		return RetentionResult{}, err
 	}
 	defer l.unlockMaintenance()
-	result, err := l.trim(ctx)
+	l.mu.Lock()
+	keep := l.mu.retention
+	l.mu.Unlock()
+	return l.retentionPass(ctx, keep)
+}
+
+// TrimBefore lets go of the records below offset: sealed segments that hold no
+// other go now, oldest first, and later passes of retention take those that come
+// to hold no other once they are sealed. No segment is cut, and the active one
+// stays, so that BaseOffset may remain below offset. The offset is remembered
+// until the log is closed, and is followed by the store's timer if the store has
+// a RetentionInterval. One past the tail is an *InvalidRangeError.
+func (l *Log) TrimBefore(ctx context.Context, offset uint64) (RetentionResult, error) {
+	if err := l.lockMaintenance(ctx, "trim"); err != nil {
+		return RetentionResult{}, err
+	}
+	defer l.unlockMaintenance()
+	if err := l.forget(offset); err != nil {
+		return RetentionResult{BaseOffset: l.BaseOffset()}, err
+	}
+	l.store.needTimers(l)
+	return l.retentionPass(ctx, retention{before: offset})
+}
+
+// forget notes that the records below offset are not wanted any more.
+func (l *Log) forget(offset uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch tail := l.tailLocked(); {
+	case l.mu.closed:
+		return &ClosedError{Label: l.label}
+	case l.mu.poison != nil:
+		return l.mu.poison
+	case offset > tail:
+		return &InvalidRangeError{Label: l.label, Reason: fmt.Sprintf(
+			"records before %d were to be trimmed; the log ends at %d", offset, tail)}
+	}
+	l.mu.retention.before = max(l.mu.retention.before, offset)
+	return nil
+}
+
+// retentionPass removes what keep lets go of; the caller holds maintenance.
+func (l *Log) retentionPass(ctx context.Context, keep retention) (RetentionResult, error) {
+	result, err := l.trim(ctx, keep)
 	result.BaseOffset = l.BaseOffset()
 	l.store.counters.retentionBase.Store(result.BaseOffset)
 	if err != nil && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
@@ -65,12 +116,12 @@ func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 	return result, err
 }
 
-func (l *Log) trim(ctx context.Context) (result RetentionResult, err error) {
+func (l *Log) trim(ctx context.Context, keep retention) (result RetentionResult, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return result, &LogError{Label: l.label, Op: "retention", Err: err}
 		}
-		d, expired, err := l.oldestExpired()
+		d, expired, err := l.oldestExpired(keep)
 		if err != nil || !expired {
 			return result, err
 		}
@@ -85,7 +136,7 @@ func (l *Log) trim(ctx context.Context) (result RetentionResult, err error) {
 }
 
 // oldestExpired looks at the oldest sealed segment.
-func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
+func (l *Log) oldestExpired(keep retention) (segment.Descriptor, bool, error) {
 	l.mu.Lock()
 	if l.mu.closed {
 		l.mu.Unlock()
@@ -96,7 +147,7 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 		l.mu.Unlock()
 		return segment.Descriptor{}, false, err
 	}
-	sealed, keep := l.mu.sealed, l.mu.retention
+	sealed := l.mu.sealed
 	total := l.mu.active.size
 	successor := l.mu.active.createdAt
 	if l.mu.retired != nil {
@@ -115,7 +166,7 @@ func (l *Log) oldestExpired() (segment.Descriptor, bool, error) {
 		successor = sealed[1].CreatedAtMicros
 	}
 	oldest := sealed[0]
-	if keep.bytes > 0 && total > keep.bytes {
+	if oldest.NextOffset <= keep.before || keep.bytes > 0 && total > keep.bytes {
 		return oldest, true, nil
 	}
 	if keep.age == 0 {

@@ -35,6 +35,7 @@ type Store struct {
 	solo         solo
 	opening      chan struct{}
 	allocateOff  atomic.Bool
+	binMade      atomic.Bool // .deleted is there, durably
 	lost         atomic.Bool // an outcome was unknown: the backend broke
 	counters     counters
 	dirty        dirtyLists
@@ -54,6 +55,13 @@ type Store struct {
 		logs             map[string]*Log
 		// opening holds directories that are being recovered.
 		opening map[string]ShardKey
+		// deleting holds directories that are being deleted; unsure are those whose
+		// deletion was not made durable when it was tried.
+		deleting map[string]ShardKey
+		unsure   map[string]bool
+		// reclaiming: the goroutine that frees deleted shards runs. reclaimAgain
+		// asks it to look once more before it ends.
+		reclaiming, reclaimAgain bool
 		// flushTimer and retentionTimer say that the timer runs: the first log
 		// that needs one starts it.
 		flushTimer, retentionTimer bool

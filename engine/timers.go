@@ -110,7 +110,7 @@ func (s *Store) needTimers(l *Log) {
 		s.mu.flushTimer = true
 		s.every(s.cfg.FsyncInterval, s.flushTick)
 	}
-	if retain && !s.mu.retentionTimer {
+	if retain && s.cfg.RetentionInterval > 0 && !s.mu.retentionTimer {
 		s.mu.retentionTimer = true
 		s.every(s.cfg.RetentionInterval, s.enforceRetention)
 	}
@@ -152,8 +152,8 @@ func (s *Store) markTick(syncedMax int) func() {
 	}
 }
 
-// enforceRetention makes a pass over all logs that have a bound; closing the
-// store ends it.
+// enforceRetention makes a pass over all logs that may have something to let go
+// of; closing the store ends it.
 func (s *Store) enforceRetention() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

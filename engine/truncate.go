@@ -157,6 +157,7 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 	l.mu.sealed = keep
 	l.mu.active = w
 	l.mu.written, l.mu.durable = w.next, w.next
+	l.mu.retention.before = min(l.mu.retention.before, w.next)
 	l.mu.roll.failed = false
 	l.mu.generation++
 	l.tellTruncatedLocked()
@@ -232,6 +233,7 @@ func (l *Log) replaceEmpty(base uint64) error {
 		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
 	}
 	l.mu.written, l.mu.durable = base, base
+	l.mu.retention.before = min(l.mu.retention.before, base)
 	l.mu.generation++
 	l.tellTruncatedLocked()
 	l.notifyLocked()

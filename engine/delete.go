@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"felix.local/felix/device"
+	"felix.local/felix/recovery"
+)
+
+// deletedDir is where the directories of deleted shards wait to be reclaimed. A
+// dot begins no shard's name.
+const deletedDir = ".deleted"
+
+// DeleteLog deletes a shard with all its records, poisoned and refused ones too;
+// one that does not exist is deleted already. A log that is open is closed first:
+// its appends get *ClosedError. When DeleteLog has returned nil the shard is gone
+// for good, and opening the key again makes an empty one.
+//
+// After an error the shard may or may not be there, whole; deleting it can be
+// tried again. A key that is being opened is an *AlreadyOpenError, one that is
+// being deleted a *DeletingError.
+//
+// Order, so that any crash leaves the shard whole under one of two names:
+//
+//  1. .deleted is there, durably;
+//  2. the shard's directory is renamed into it;
+//  3. .deleted is flushed, then the root: the new name is durable before the old
+//     one is given up, also where a rename is not one step;
+//  4. only then are files removed, by a goroutine and in no hurry.
+func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
+	name := key.DirName()
+	l, err := s.claimForDeletion(name, key)
+	if err != nil {
+		return err
+	}
+	defer s.running.Done()
+	if l != nil {
+		err = l.closeForDeletion(ctx)
+	}
+	if err == nil {
+		err = s.moveAway(ctx, name)
+	}
+	s.settleDeletion(name, err)
+	switch {
+	case err == nil:
+		return nil
+	case device.ClassOf(err) == device.ClassFull:
+		s.counters.full.Add(1)
+		return &FullError{Label: key.Label(), Cause: err}
+	default:
+		return &LogError{Label: key.Label(), Op: "delete", Err: err}
+	}
+}
+
+// claimForDeletion keeps a directory for one deletion and gives the log that has
+// it open.
+func (s *Store) claimForDeletion(name string, key ShardKey) (*Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.freeLocked(name, key); err != nil {
+		return nil, err
+	}
+	l := s.mu.logs[name]
+	if l != nil && l.label != key.Label() {
+		return nil, &ShardMismatchError{Dir: name, Expected: l.label, Found: key.Label()}
+	}
+	s.mu.deleting[name] = key
+	s.running.Add(1)
+	return l, nil
+}
+
+func (s *Store) settleDeletion(name string, err error) {
+	s.mu.Lock()
+	delete(s.mu.deleting, name)
+	s.mu.Unlock()
+	if err == nil {
+		s.reclaim()
+	}
+}
+
+// closeForDeletion closes a log whose records are not wanted any more. That it is
+// poisoned, or that its last flush or mark failed, is no matter then.
+func (l *Log) closeForDeletion(ctx context.Context) error {
+	err := l.Close(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return nil
+	}
+	return err
+}
+
+// moveAway gives up the name of a shard's directory, durably.
+//
+// Where there is no directory of that name, an earlier attempt may have renamed
+// it without getting that to the device, in this process or in one that was
+// killed. Then nothing says whether a flush of the parent still covers it: after
+// one that failed, the kernel may count what it was to write as written. So the
+// name is made and renamed away once more, for the flush to have it to write.
+func (s *Store) moveAway(ctx context.Context, name string) error {
+	dir, bin := filepath.Join(s.root, name), filepath.Join(s.root, deletedDir)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.makeDeletedDir(bin); err != nil {
+		return err
+	}
+	if err := s.fs.Mkdir(dir, s.cfg.DirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	to, err := s.freeName(filepath.Join(bin, name))
+	if err != nil {
+		return err
+	}
+	if err := s.fs.Rename(dir, to); err != nil {
+		s.binMade.Store(false) // somebody may have removed it
+		return err
+	}
+	for _, parent := range []string{bin, s.root} {
+		if err := s.flushDir(parent); err != nil {
+			s.counters.syncFailures.Add(1)
+			s.setUnsure(name, true)
+			return err
+		}
+	}
+	s.setUnsure(name, false)
+	return nil
+}
+
+// makeDeletedDir makes .deleted durable, once per store.
+func (s *Store) makeDeletedDir(path string) error {
+	if s.binMade.Load() {
+		return nil
+	}
+	err := recovery.MakeDirs(s.disk(), path, s.cfg.DirMode)
+	s.binMade.Store(err == nil)
+	return err
+}
+
+// setUnsure notes whether a shard whose directory was renamed may come back; its
+// files stay until it cannot.
+func (s *Store) setUnsure(name string, unsure bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if unsure {
+		s.mu.unsure[name] = true
+	} else {
+		delete(s.mu.unsure, name)
+	}
+}
+
+// freeNames bounds how many deletions of one shard within a microsecond are told
+// apart.
+const freeNames = 10_000
+
+// freeName gives a name that nothing has: the shard's, the time, and a number
+// when that is taken.
+func (s *Store) freeName(path string) (string, error) {
+	path = fmt.Sprintf("%s.%d", path, s.nowMicros())
+	for n := range freeNames {
+		candidate := path
+		if n > 0 {
+			candidate += "-" + strconv.Itoa(n)
+		}
+		_, err := s.fs.Lstat(candidate)
+		if device.IsNotExist(err) {
+			return candidate, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%s and %d names after it are taken: %w", path, freeNames-1, fs.ErrExist)
+}
