@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"felix.local/felix/auth"
+	"felix.local/felix/broker"
+)
+
+// admit finds out who asks and whether they may. On a stream's route it also checks
+// the name, after the credentials: who is nobody learns nothing.
+func (x *exchange) admit(rt *route) error {
+	if rt.who == everybody {
+		return nil
+	}
+	if err := x.identify(); err != nil {
+		return err
+	}
+	if rt.who != tenantPrincipal {
+		return nil
+	}
+	x.name = broker.StreamName{
+		Tenant:    x.r.PathValue("tenant"),
+		Namespace: x.r.PathValue("namespace"),
+		Stream:    x.r.PathValue("stream"),
+	}
+	if err := x.name.Validate(); err != nil {
+		return err
+	}
+	return x.mayStill(rt.action)
+}
+
+// identify verifies the bearer token.
+func (x *exchange) identify() error {
+	credentials := x.server.cfg.Credentials
+	if credentials == nil {
+		x.principal = auth.Anonymous()
+		return nil
+	}
+	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return errNoToken
+	}
+	principal, err := credentials.VerifyToken(x.r.Context(), strings.TrimSpace(token))
+	if err != nil {
+		return err
+	}
+	x.principal = principal
+	return nil
+}
+
+// mayStill says that the principal may do this with the stream, now.
+func (x *exchange) mayStill(action auth.Action) error {
+	if x.principal.Allows(action, x.name.Tenant) {
+		return nil
+	}
+	return forbidden(x.principal.Name(), action, x.name.Tenant)
+}
+
+// sameOrigin refuses what a web page of another origin makes a browser send, which
+// would otherwise be let in wherever no credentials are asked for.
+func sameOrigin(r *http.Request) error {
+	if err := new(http.CrossOriginProtection).Check(r); err != nil {
+		return crossOrigin(err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// bodyBufferBytes is the size of the pooled buffers: what a body gets before anything
+// of it is known to be there.
+const bodyBufferBytes = 32 << 10
+
+// body is the body of a request, in memory that was taken from Server.bodies.
+type body struct {
+	server *Server
+	bytes  []byte
+	pooled *[]byte // the buffer to put back
+	taken  int64
+}
+
+// release gives the memory back. Nothing may use bytes afterwards.
+func (b *body) release() {
+	if b.pooled != nil {
+		b.server.buffers.Put(b.pooled)
+		b.pooled = nil
+	}
+	b.server.bodies.give(b.taken)
+	b.bytes, b.taken = nil, 0
+}
+
+// grow makes room for more, up to max bytes in all. The old and the new buffer are
+// both counted while both are there.
+func (b *body) grow(max int64) error {
+	size := min(2*int64(cap(b.bytes)), max)
+	if err := b.server.bodies.take(size); err != nil {
+		return err
+	}
+	larger := make([]byte, len(b.bytes), size)
+	copy(larger, b.bytes)
+	if b.pooled != nil {
+		b.server.buffers.Put(b.pooled)
+		b.pooled = nil
+	}
+	b.server.bodies.give(b.taken)
+	b.bytes, b.taken = larger, size
+	return nil
+}
+
+// readBody reads the request's body of at most max bytes. Memory follows what has
+// arrived, not what was announced. The caller releases what it gets.
+func (x *exchange) readBody(max int64) (*body, error) {
+	announced := x.r.ContentLength
+	if announced > max {
+		return nil, bodyTooLarge(max)
+	}
+	if err := x.server.bodies.take(bodyBufferBytes); err != nil {
+		return nil, err
+	}
+	buffer := x.server.buffers.Get().(*[]byte)
+	b := &body{server: x.server, bytes: (*buffer)[:0], pooled: buffer, taken: bodyBufferBytes}
+	if announced == 0 {
+		return b, nil
+	}
+	limit := max + 1 // one more tells that there is too much
+	if announced > 0 {
+		limit = announced
+	}
+	err := x.fill(b, limit)
+	if err == nil && int64(len(b.bytes)) > max {
+		err = bodyTooLarge(max)
+	}
+	if err != nil {
+		b.release()
+		return nil, err
+	}
+	x.bodyDone = true
+	return b, nil
+}
+
+// fill reads up to limit bytes. Each BodyProgressBytes extend the deadline, so that a
+// client that trickles loses its request, and one that is slow but honest does not.
+func (x *exchange) fill(b *body, limit int64) error {
+	x.extendRead()
+	defer x.clearRead()
+	progress := int64(0)
+	for int64(len(b.bytes)) < limit {
+		if len(b.bytes) == cap(b.bytes) {
+			if err := b.grow(limit); err != nil {
+				return err
+			}
+		}
+		room := b.bytes[len(b.bytes):min(int64(cap(b.bytes)), limit)]
+		n, err := x.r.Body.Read(room)
+		b.bytes = b.bytes[:len(b.bytes)+n]
+		x.server.counters.bytesIn.Add(uint64(n))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return bodyError(err)
+		}
+		if progress += int64(n); progress >= x.server.cfg.BodyProgressBytes {
+			progress = 0
+			x.extendRead()
+		}
+	}
+	return nil
+}
+
+func bodyError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return bodyTooSlow()
+	}
+	return badRequest(codeInvalidBody, "the body ended too early or is not well formed: "+err.Error(),
+		"send it again; nothing was appended")
+}

@@ -1,0 +1,36 @@
+// Package httpapi is the HTTP front door: streams, records and subscriptions of
+// package broker under /v1, for people and scripts.
+//
+// # What it owns
+//
+//   - Routes, parameters, bodies and answers; openapi.json describes them and is
+//     served.
+//   - The one table that gives every error its status, code and advice.
+//   - The bounds of a listener: connections, header and body sizes, how slow a
+//     client may be, and how many bytes all requests may hold in memory together.
+//
+// # What it never does
+//
+// It decides nothing about storage or order (package broker), knows no metrics
+// system (Stats is read by the daemon), and applies no TLS: the caller hands in a
+// listener that does. HTTP/2 is served where such a listener negotiates it.
+//
+// # Invariants
+//
+//   - A publish is answered 200 only after Stream.Publish returned without an error.
+//   - A body is held in memory only as far as it has arrived, and every byte of
+//     capacity was taken from Server.bodies first. A page of a read is taken from
+//     Server.pages the same way.
+//   - A batch is appended whole or not at all, in one shard.
+//   - A client that neither sends nor takes bytes loses its request: reading a
+//     body and writing an answer both have deadlines that progress alone extends.
+//   - Nothing writes to a subscription after its handler returned: the heartbeat
+//     writes under feed.mu, and only while the feed is open.
+//   - Every answer of 400 or more has the JSON form of problem, except those that
+//     net/http gives before a request exists (malformed requests, 431).
+//
+// # Locks
+//
+// feed.mu orders a subscription's pages and heartbeats; it is held while writing to
+// the client, and nothing else is taken under it. Counters are atomic.
+package httpapi
