@@ -114,6 +114,8 @@ type Listed struct {
 	Name string
 	// Grants have the form of the file.
 	Grants []string
+	// Iterations is what verifying its secret costs.
+	Iterations int
 	// Line counts from 1.
 	Line int
 }
@@ -122,7 +124,7 @@ type Listed struct {
 func (c *Credentials) List() []Listed {
 	var list []Listed
 	for _, e := range c.table.Load().ordered {
-		listed := Listed{Name: e.name, Line: e.number}
+		listed := Listed{Name: e.name, Iterations: e.hash.iterations, Line: e.number}
 		for _, g := range e.grants {
 			listed.Grants = append(listed.Grants, g.String())
 		}

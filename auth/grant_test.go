@@ -12,7 +12,7 @@ func TestAGrantAllowsWhatItSaysAndNothingElse(t *testing.T) {
 		denied  []string
 	}{
 		{"read:acme", []string{"read acme"}, []string{"write acme", "admin acme", "read acme2", "read acm", "read ", "read ACME"}},
-		{"read:acme*", []string{"read acme", "read acme2", "read acme-eu"}, []string{"read acm", "write acme", "read xacme"}},
+		{"read:acme*", []string{"read acme", "read acme2", "read acme-eu"}, []string{"read acm", "write acme", "read xacme", "read "}},
 		{"write:*", []string{"write acme", "write x", "write "}, []string{"read acme", "admin acme"}},
 		{"read,write:acme", []string{"read acme", "write acme"}, []string{"admin acme"}},
 		{"admin:*", []string{"admin acme"}, []string{"read acme", "write acme"}},

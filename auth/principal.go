@@ -28,7 +28,8 @@ func (p *Principal) Name() string {
 }
 
 // Allows says whether the principal may do this with the streams of the tenant,
-// now. It costs a map look-up: ask again for every request and every page.
+// now. It costs a map look-up: ask again for every request and every page. The
+// tenant "" is covered by a grant on all tenants alone.
 func (p *Principal) Allows(action Action, tenant string) bool {
 	if p == nil || p.all {
 		return true
