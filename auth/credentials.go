@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options are the bounds of verification. The zero value means the defaults.
@@ -19,6 +20,8 @@ type Options struct {
 	// WaitingMax is how many callers wait for that at most; more are told that
 	// the server is busy. Default 1024.
 	WaitingMax int
+	// WaitMax is how long one of them waits at most. Default 10 s.
+	WaitMax time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -28,15 +31,18 @@ func (o Options) withDefaults() Options {
 	if o.WaitingMax <= 0 {
 		o.WaitingMax = 1024
 	}
+	if o.WaitMax <= 0 {
+		o.WaitMax = 10 * time.Second
+	}
 	return o
 }
 
 // Credentials are what a credentials file says. They are safe for concurrent use.
 type Credentials struct {
-	path       string
-	waitingMax int
-	table      atomic.Pointer[table]
-	reloading  sync.Mutex
+	path      string
+	options   Options
+	table     atomic.Pointer[table]
+	reloading sync.Mutex
 
 	// slots holds one value per derivation under way.
 	slots    chan struct{}
@@ -89,7 +95,7 @@ func LoadWith(path string, options Options) (*Credentials, error) {
 		return nil, err
 	}
 	c := &Credentials{
-		path: path, waitingMax: options.WaitingMax,
+		path: path, options: options,
 		slots: make(chan struct{}, options.DerivationsMax), deriveHash: derive,
 	}
 	c.table.Store(t)

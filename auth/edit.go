@@ -13,30 +13,42 @@ import (
 
 // Add writes a principal with this secret and these grants to the end of a
 // credentials file, which it makes with mode 0600 when there is none. When Add
-// returns nil the change is on the device. Errors are *FileError and *SecretError.
+// returns nil the change is on the device. Errors are *SecretError and
+// *PrincipalError for what is to be added, and *FileError.
 func Add(path, name, secret string, grants []string) error {
-	hash, err := HashSecret(secret)
-	if err != nil {
-		return err
+	if problem := secretProblem(secret); problem != "" {
+		return &SecretError{Problem: problem}
 	}
-	fields := append([]string{name, hash}, grants...)
-	added := strings.Join(fields, "  ")
-	_, problems := parseLine(fields)
-	if !slices.Equal(fieldsOf(added), fields) {
-		problems = append(problems, "a name or grant is never empty, has no blanks and does not begin with #")
-	}
-	if len(problems) > 0 {
-		return &FileError{Path: path, Problems: []Problem{{Text: "nothing was added: " + strings.Join(problems, "; ")}}}
+	if problem := additionProblem(name, grants); problem != "" {
+		return &PrincipalError{Name: name, Problem: problem}
 	}
 	return edit(path, true, func(text string) (string, error) {
 		if lines, _ := parse(text); slices.ContainsFunc(lines, func(l line) bool { return l.name == name }) {
 			return "", fmt.Errorf("the principal %s is in it already; remove it first, to give it another secret or other grants", shown(name))
 		}
+		hash, err := HashSecret(secret)
+		if err != nil {
+			return "", err
+		}
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		return text + added + "\n", nil
+		return text + strings.Join(append([]string{name, hash}, grants...), "  ") + "\n", nil
 	})
+}
+
+// additionProblem says what is wrong with a name and its grants, or "".
+func additionProblem(name string, grants []string) string {
+	var problems []string
+	if problem := nameProblem(name); problem != "" {
+		problems = append(problems, "the name "+problem)
+	}
+	_, more := parseGrants(grants)
+	problems = append(problems, more...)
+	if !slices.Equal(fieldsOf(strings.Join(grants, " ")), grants) {
+		problems = append(problems, "a grant has no blanks")
+	}
+	return strings.Join(problems, "; ")
 }
 
 // Remove takes a principal out of a credentials file, with its line and nothing

@@ -67,7 +67,8 @@ func (e *DeniedError) Error() string {
 type BusyError struct {
 	// Waiting is how many were waiting already.
 	Waiting int
-	// Err is the context's error when the wait was ended by it, else nil.
+	// Err is the context's error when the wait was ended by it, or by WaitMax, else
+	// nil.
 	Err error
 }
 
@@ -85,6 +86,13 @@ func (e *BusyError) Unwrap() error { return e.Err }
 type SecretError struct{ Problem string }
 
 func (e *SecretError) Error() string { return "the secret " + e.Problem }
+
+// PrincipalError refuses to add a principal with such a name or such grants.
+type PrincipalError struct{ Name, Problem string }
+
+func (e *PrincipalError) Error() string {
+	return fmt.Sprintf("the principal %s cannot be added: %s", shown(e.Name), e.Problem)
+}
 
 // TLSError refuses the TLS settings of a listener.
 type TLSError struct {

@@ -76,19 +76,25 @@ func parseLine(fields []string) (l line, problems []string) {
 	if l.hash, err = parseHash(fields[1]); err != nil {
 		problems = append(problems, err.Error())
 	}
-	grants := fields[2:]
-	if len(grants) > GrantsMax {
-		return l, append(problems, fmt.Sprintf("there are %d grants; %d are allowed", len(grants), GrantsMax))
+	var more []string
+	l.grants, more = parseGrants(fields[2:])
+	return l, append(problems, more...)
+}
+
+// parseGrants reads all grants of a principal.
+func parseGrants(texts []string) (grants []grant, problems []string) {
+	if len(texts) == 0 || len(texts) > GrantsMax {
+		return nil, []string{fmt.Sprintf("there are %d grants; 1 to %d are allowed", len(texts), GrantsMax)}
 	}
-	for i, text := range grants {
+	for i, text := range texts {
 		g, err := parseGrant(text)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("grant %d %v", i+1, err))
 			continue
 		}
-		l.grants = append(l.grants, g)
+		grants = append(grants, g)
 	}
-	return l, problems
+	return grants, problems
 }
 
 // fieldsOf splits a line at blanks, without its comment.

@@ -125,7 +125,7 @@ func TestPrincipalsGrantsAndProblemsAreBounded(t *testing.T) {
 	}
 	for want, text := range map[string]string{
 		"more than 4096 principals":      many.String() + "last " + hash + " read:*\n",
-		"65 grants; 64 are allowed":      "a " + hash + strings.Repeat(" read:a", GrantsMax+1),
+		"65 grants; 1 to 64 are allowed": "a " + hash + strings.Repeat(" read:a", GrantsMax+1),
 		"search for problems ended":      strings.Repeat("a\n", 1000),
 		"has 129 bytes; 128 are allowed": strings.Repeat("n", 129) + " " + hash + " read:*",
 	} {

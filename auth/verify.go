@@ -9,7 +9,7 @@ import (
 // Verify finds the principal of a name and a secret, as SASL/PLAIN carries them.
 //
 // A pair that was found right before costs microseconds, any other one about
-// 0.1 s of one processor, and maybe a wait for others: ctx should have a deadline.
+// 0.1 s of one processor, and maybe a wait for others, until ctx or WaitMax ends it.
 // The error is a *DeniedError when name or secret is wrong, and a *BusyError when
 // they were not looked at.
 func (c *Credentials) Verify(ctx context.Context, name, secret string) (*Principal, error) {
@@ -84,9 +84,11 @@ func (c *Credentials) acquire(ctx context.Context) error {
 	default:
 	}
 	defer c.waiting.Add(-1)
-	if c.waiting.Add(1) > int64(c.waitingMax) {
-		return &BusyError{Waiting: c.waitingMax}
+	if c.waiting.Add(1) > int64(c.options.WaitingMax) {
+		return &BusyError{Waiting: c.options.WaitingMax}
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.WaitMax)
+	defer cancel()
 	select {
 	case c.slots <- struct{}{}:
 		return nil

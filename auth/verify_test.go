@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestTheRightSecretFindsItsPrincipal(t *testing.T) {
@@ -238,6 +239,19 @@ func TestDerivationsAndThoseThatWaitForThemAreBounded(t *testing.T) {
 	}
 	if got := c.Stats(); got.Derived != 2 || got.Denied != 2 || got.Busy < 4 || c.waiting.Load() != 0 || len(c.slots) != 0 {
 		t.Errorf("%+v, %d waiting, %d slots taken", got, c.waiting.Load(), len(c.slots))
+	}
+}
+
+func TestAWaitEndsByItself(t *testing.T) {
+	c, err := LoadWith(fileOf(t, lineOf(t, "a", "read:*")), Options{DerivationsMax: 1, WaitMax: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.slots <- struct{}{}
+	_, err = c.Verify(context.WithoutCancel(t.Context()), "a", secretOf("a"))
+	var busy *BusyError
+	if !errors.As(err, &busy) || !errors.Is(err, context.DeadlineExceeded) || c.waiting.Load() != 0 {
+		t.Error(err)
 	}
 }
 

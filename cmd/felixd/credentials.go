@@ -65,8 +65,9 @@ func (c *credentialsAddCommand) Run(a *app) error {
 		added.Secret, added.Token = secret, auth.Token(c.Name, secret)
 	}
 	if err := auth.Add(c.File, c.Name, secret, c.Grant); err != nil {
-		var weak *auth.SecretError
-		if errors.As(err, &weak) {
+		var secret *auth.SecretError
+		var principal *auth.PrincipalError
+		if errors.As(err, &secret) || errors.As(err, &principal) {
 			return usage("%w", err)
 		}
 		return err
