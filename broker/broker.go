@@ -22,6 +22,8 @@ type Broker struct {
 	files *files
 
 	counters counters
+	// ringBytes is the weight of the rings of all durable shards.
+	ringBytes atomic.Int64
 	// draining refuses new work; drained is closed with it.
 	draining atomic.Bool
 	drained  chan struct{}
@@ -76,7 +78,7 @@ func (c *Config) setDefaults() {
 		}
 	}
 	for value, standard := range map[*int64]int64{
-		&c.RingBytes: DefaultRingBytes, &c.PageBytes: DefaultPageBytes, &c.BatchBytesMax: DefaultBatchBytesMax,
+		&c.RingBytes: DefaultRingBytes, &c.RingBytesTotal: DefaultRingBytesTotal, &c.PageBytes: DefaultPageBytes, &c.BatchBytesMax: DefaultBatchBytesMax,
 	} {
 		if *value == 0 {
 			*value = standard
@@ -99,6 +101,7 @@ func (c *Config) validate() error {
 	}{
 		{"RingRecords", int64(c.RingRecords)},
 		{"RingBytes", c.RingBytes},
+		{"RingBytesTotal", c.RingBytesTotal},
 		{"SubscriberQueue", int64(c.SubscriberQueue)},
 		{"PageBytes", c.PageBytes},
 		{"StreamsMax", int64(c.StreamsMax)},

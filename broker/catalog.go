@@ -163,6 +163,9 @@ func (b *Broker) CreateStream(ctx context.Context, name StreamName, cfg StreamCo
 	}
 	s, err = b.Stream(name)
 	if err == nil {
+		if err := s.registered(); err != nil {
+			return nil, false, err
+		}
 		return s, false, b.update(ctx, s, cfg)
 	}
 	var missing *NotFoundError
@@ -324,13 +327,25 @@ func (s *Stream) Grow(ctx context.Context, shards int) error {
 		return err
 	}
 	defer b.changed()
-	if now, err := b.Stream(s.name); err != nil || now != s {
-		return &DeletedError{Stream: s.name}
+	if err := s.registered(); err != nil {
+		return err
 	}
 	if shards <= s.Shards() {
 		return &ConflictError{Stream: s.name, Field: "shards", Has: strconv.Itoa(s.Shards()), Asked: strconv.Itoa(shards)}
 	}
 	return b.grow(ctx, s, shards)
+}
+
+// registered refuses to change a stream that is not in the table any more, or
+// whose deletion has begun. The caller holds the right to change.
+func (s *Stream) registered() error {
+	if now, err := s.broker.Stream(s.name); err != nil || now != s || s.def.Deleting {
+		return &DeletedError{Stream: s.name}
+	}
+	if s.broker.draining.Load() {
+		return &ClosedError{}
+	}
+	return nil
 }
 
 func (b *Broker) grow(ctx context.Context, s *Stream, count int) error {

@@ -9,17 +9,17 @@ import (
 
 // The defaults.
 const (
-	DefaultRingRecords        = 1024
-	DefaultRingBytes          = 4 << 20
-	DefaultSubscriberQueue    = 512
-	DefaultPageBytes          = 1 << 20
-	DefaultStreamsMax         = 10_000
-	DefaultShardsMax          = 1024
-	DefaultShardsTotalMax     = 20_000
-	DefaultSubscriptionsMax   = 20_000
-	DefaultBatchRecordsMax    = 100_000
-	DefaultBatchBytesMax      = 64 << 20
-	DefaultOpenersConcurrency = 8
+	DefaultRingRecords      = 1024
+	DefaultRingBytes        = 4 << 20
+	DefaultRingBytesTotal   = 256 << 20
+	DefaultSubscriberQueue  = 512
+	DefaultPageBytes        = 1 << 20
+	DefaultStreamsMax       = 10_000
+	DefaultShardsMax        = 1024
+	DefaultShardsTotalMax   = 20_000
+	DefaultSubscriptionsMax = 20_000
+	DefaultBatchRecordsMax  = 100_000
+	DefaultBatchBytesMax    = 64 << 20
 )
 
 // WhenFull says what happens to a subscription whose bounded queue is full.
@@ -46,6 +46,9 @@ type Config struct {
 	// is always held. 0 takes the default.
 	RingRecords int
 	RingBytes   int64
+	// RingBytesTotal bounds the rings of all durable shards together; a shard that
+	// would go beyond holds fewer records, down to its newest.
+	RingBytesTotal int64
 	// SubscriberQueue is how many records a subscription may be behind before it is
 	// full; at most RingRecords on a durable stream.
 	SubscriberQueue int

@@ -52,6 +52,16 @@ func (sub *Subscription) queueLocked(offset uint64, e entry) {
 
 // takeQueued gives one page of the queue.
 func (sub *Subscription) takeQueued() (Delivery, error) {
+	d, err := sub.takeStored()
+	if err != nil || len(d.Records) == 0 {
+		return d, err
+	}
+	err = sub.shard.decode(&d.Records)
+	sub.shard.broker.counters.delivered(d.Records)
+	return d, err
+}
+
+func (sub *Subscription) takeStored() (Delivery, error) {
 	h := sub.shard
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +71,7 @@ func (sub *Subscription) takeQueued() (Delivery, error) {
 	}
 	switch {
 	case len(q.backlog) > 0:
-		return sub.takePageLocked()
+		return sub.takePageLocked(), nil
 	case q.missed != nil:
 		d := Delivery{Missed: q.missed, Next: q.missed.Last + 1}
 		sub.next, q.missed = d.Next, nil
@@ -71,7 +81,7 @@ func (sub *Subscription) takeQueued() (Delivery, error) {
 	}
 }
 
-func (sub *Subscription) takePageLocked() (Delivery, error) {
+func (sub *Subscription) takePageLocked() Delivery {
 	h, q := sub.shard, sub.queue
 	records, bytes := sub.records[:0], int64(0)
 	for len(q.backlog) > 0 && (sub.opts.PageRecords <= 0 || len(records) < sub.opts.PageRecords) {
@@ -79,17 +89,12 @@ func (sub *Subscription) takePageLocked() (Delivery, error) {
 		if bytes += int64(len(next.payload)); bytes > sub.opts.PageBytes && len(records) > 0 {
 			break
 		}
-		record, err := h.record(next.offset, next.timestamp, next.payload)
-		if err != nil {
-			return Delivery{Next: sub.next}, err
-		}
-		records = append(records, record)
+		records = append(records, stored(next.offset, next.timestamp, next.payload))
 		*next = queued{}
 		q.backlog = q.backlog[1:]
 	}
 	sub.records = records[:0]
 	sub.next = records[len(records)-1].Offset + 1
 	h.makeRoomLocked()
-	h.broker.counters.delivered(records)
-	return Delivery{Records: records, Next: sub.next}, nil
+	return Delivery{Records: records, Next: sub.next}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"felix.local/felix/engine"
-	"felix.local/felix/segment"
 )
 
 // EnvelopeError says that a record of a kafka stream is no envelope: something
@@ -53,12 +52,15 @@ func (h *shard) page(ctx context.Context, from uint64, maxBytes int64, maxRecord
 		h.mu.Unlock()
 		return p, err
 	}
-	if h.mu.ring.holds(from) {
-		defer h.mu.Unlock()
-		h.broker.counters.ringReads.Add(1)
-		return h.ringPageLocked(p, from, maxBytes, maxRecords)
+	held := h.mu.ring.holds(from)
+	if held {
+		h.ringPageLocked(&p, from, maxBytes, maxRecords)
 	}
 	h.mu.Unlock()
+	if held {
+		h.broker.counters.ringReads.Add(1)
+		return p, h.decode(&p.Records)
+	}
 	if h.log == nil {
 		// Below the ring of an in-memory stream there is nothing: baseLocked
 		// refused it, and its ring ends at next.
@@ -83,25 +85,18 @@ func (h *shard) readableLocked(from, base uint64) error {
 	return nil
 }
 
-func (h *shard) ringPageLocked(p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
+// ringPageLocked takes stored records; decode makes them what they mean.
+func (h *shard) ringPageLocked(p *Page, from uint64, maxBytes int64, maxRecords int) {
 	end := min(h.mu.ring.end(), p.Next)
 	bytes := int64(0)
 	for offset := from; offset < end && len(p.Records) < maxRecords; offset++ {
 		e := h.mu.ring.at(offset)
 		bytes += int64(len(e.payload))
 		if bytes > maxBytes && len(p.Records) > 0 {
-			break
+			return
 		}
-		record, err := h.record(offset, e.timestamp, e.payload)
-		if err != nil {
-			if len(p.Records) > 0 {
-				break // the next read begins with it
-			}
-			return p, err
-		}
-		p.Records = append(p.Records, record)
+		p.Records = append(p.Records, stored(offset, e.timestamp, e.payload))
 	}
-	return p, nil
 }
 
 func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
@@ -113,9 +108,7 @@ func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int6
 		// The log may have committed past the view: what its end is was decided
 		// when the view was looked at.
 		if r := &records[i]; r.Offset < p.Next {
-			if err := h.appendRecord(&p, r); err != nil {
-				return p, err
-			}
+			p.Records = append(p.Records, stored(r.Offset, r.TimestampMicros, r.Payload))
 		}
 	}
 	if len(p.Records) == 0 {
@@ -123,20 +116,7 @@ func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int6
 		// truncation or a failed flush took it back meanwhile.
 		return p, h.takenBack(from)
 	}
-	return p, nil
-}
-
-func (h *shard) appendRecord(p *Page, r *segment.Record) error {
-	record, err := h.record(r.Offset, r.TimestampMicros, r.Payload)
-	if err == nil {
-		p.Records = append(p.Records, record)
-		return nil
-	}
-	if len(p.Records) > 0 {
-		p.Next = min(p.Next, r.Offset) // the next read begins with it
-		return nil
-	}
-	return err
+	return p, h.decode(&p.Records)
 }
 
 // takenBack explains why records below the view's end are not there any more.
@@ -149,20 +129,37 @@ func (h *shard) takenBack(from uint64) error {
 	return &CursorInFutureError{Stream: h.stream, Shard: h.index, Requested: from, Next: h.mu.next}
 }
 
-// record gives what a payload means in the stream's format.
-func (h *shard) record(offset, timestamp uint64, payload []byte) (Record, error) {
+// stored is a record with its whole payload as the value. A raw record has a value,
+// if an empty one.
+func stored(offset, timestamp uint64, payload []byte) Record {
+	if payload == nil {
+		payload = []byte{}
+	}
+	return Record{Offset: offset, Message: Message{Value: payload, TimestampMicros: timestamp}}
+}
+
+// decode makes stored records what they mean in the stream's format. It is not
+// called with the lock: envelopes take time. Records end before the first that
+// cannot be read; that is an error only when it is the first of all, so that what
+// comes before it is delivered.
+func (h *shard) decode(records *[]Record) error {
 	if h.format == FormatRaw {
-		if payload == nil {
-			payload = []byte{} // a raw record has a value, if an empty one
+		return nil
+	}
+	for i := range *records {
+		r := &(*records)[i]
+		m, err := ParseEnvelope(r.Value)
+		if err != nil {
+			*records = (*records)[:i]
+			if i > 0 {
+				return nil
+			}
+			return &EnvelopeError{Stream: h.stream, Shard: h.index, Offset: r.Offset, Err: err}
 		}
-		return Record{Offset: offset, Message: Message{Value: payload, TimestampMicros: timestamp}}, nil
+		m.TimestampMicros = r.TimestampMicros
+		r.Message = m
 	}
-	m, err := ParseEnvelope(payload)
-	if err != nil {
-		return Record{}, &EnvelopeError{Stream: h.stream, Shard: h.index, Offset: offset, Err: err}
-	}
-	m.TimestampMicros = timestamp
-	return Record{Offset: offset, Message: m}, nil
+	return nil
 }
 
 // readError translates what the log answers.
@@ -181,8 +178,11 @@ func (h *shard) readError(err error) error {
 func (h *shard) endedOr(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.ended != nil {
+	switch {
+	case h.mu.ended != nil:
 		return h.mu.ended
+	case h.broker.draining.Load():
+		return &ClosedError{}
 	}
 	return err
 }

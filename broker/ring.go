@@ -20,6 +20,12 @@ type ring struct {
 	oldest uint64 // offset of the oldest, and of the next record when empty
 }
 
+// entryBytes is what an entry takes beside its payload.
+const entryBytes = 32
+
+// weight is the memory that the records take, in bytes.
+func (r *ring) weight() int64 { return r.bytes + int64(r.count)*entryBytes }
+
 // end is one past the newest offset held.
 func (r *ring) end() uint64 { return r.oldest + uint64(r.count) }
 

@@ -78,11 +78,13 @@ func (h *shard) Committed(batch engine.Committed) {
 		return // reads end at the bound that Poisoned was told
 	}
 	if skipped := batch.Next() - uint64(len(entries)); h.mu.ring.end() != skipped {
-		h.mu.ring.reset(skipped)
+		h.changeRingLocked(func(r *ring) { r.reset(skipped) })
 	}
+	before := h.mu.ring.weight()
 	for _, e := range entries {
 		h.mu.ring.push(e)
 	}
+	h.shareLocked(before)
 	h.mu.next = batch.Next()
 	h.wakeLocked()
 }
@@ -112,11 +114,31 @@ func (h *shard) copied(batch engine.Committed) []entry {
 	return entries
 }
 
+// shareLocked keeps the rings of all durable shards within their common bound: the
+// shard that grew gives up its own oldest records, which are on disk.
+func (h *shard) shareLocked(before int64) {
+	total := h.broker.ringBytes.Add(h.mu.ring.weight() - before)
+	for total > h.broker.cfg.RingBytesTotal && h.mu.ring.count > 1 {
+		before = h.mu.ring.weight()
+		h.mu.ring.drop()
+		total = h.broker.ringBytes.Add(h.mu.ring.weight() - before)
+	}
+}
+
+// changeRingLocked does something that makes the ring smaller.
+func (h *shard) changeRingLocked(change func(*ring)) {
+	before := h.mu.ring.weight()
+	change(&h.mu.ring)
+	if h.log != nil {
+		h.broker.ringBytes.Add(h.mu.ring.weight() - before)
+	}
+}
+
 // Poisoned ends the shard's life for publishers: reads end at readable.
 func (h *shard) Poisoned(cause error, readable uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.state, h.mu.reason = StatePoisoned, cause
+	h.mu.state, h.mu.reason = StatePoisoned, &engine.PoisonedError{Label: key(h.stream, h.index).Label(), Cause: cause}
 	h.moveLocked(readable)
 }
 
@@ -130,7 +152,7 @@ func (h *shard) Truncated(next uint64) {
 // moveLocked sets the end of the view. The ring may end before it, never after.
 func (h *shard) moveLocked(next uint64) {
 	if h.mu.ring.end() > next {
-		h.mu.ring.cut(next)
+		h.changeRingLocked(func(r *ring) { r.cut(next) })
 	}
 	h.mu.next = next
 	h.wakeLocked()
@@ -142,6 +164,7 @@ func (h *shard) end(err error) {
 	defer h.mu.Unlock()
 	if h.mu.ended == nil {
 		h.mu.ended = err
+		h.changeRingLocked(func(r *ring) { r.reset(r.end()) })
 		h.wakeLocked()
 	}
 }
@@ -151,9 +174,11 @@ func (h *shard) setFloor(offset uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.floor = max(h.mu.floor, offset)
-	for h.mu.ring.count > 0 && h.mu.ring.oldest < offset {
-		h.mu.ring.drop()
-	}
+	h.changeRingLocked(func(r *ring) {
+		for r.count > 0 && r.oldest < offset {
+			r.drop()
+		}
+	})
 	h.wakeLocked()
 }
 

@@ -98,6 +98,10 @@ type UnavailableShard struct {
 func (b *Broker) Health() Health {
 	var h Health
 	durable, serving := 0, 0
+	var lost error
+	if b.store != nil {
+		lost = b.store.Stats().Queue.Lost
+	}
 	for _, stream := range b.table() {
 		if stream.err != nil {
 			h.Unavailable = append(h.Unavailable, UnavailableShard{Stream: stream.name, Shard: -1, State: StateRefused, Reason: stream.err.Error()})
@@ -118,8 +122,8 @@ func (b *Broker) Health() Health {
 	switch {
 	case b.draining.Load():
 		h.Reason = "shutting down"
-	case b.store != nil && b.store.Stats().Queue.Lost != nil:
-		h.Reason = "the I/O backend is lost: " + b.store.Stats().Queue.Lost.Error() + "; restart the server"
+	case lost != nil:
+		h.Reason = "the I/O backend is lost: " + lost.Error() + "; restart the server"
 	case durable > 0 && serving == 0:
 		h.Reason = "no shard of a durable stream serves"
 	default:

@@ -119,6 +119,9 @@ func (s *Stream) DeleteRecords(ctx context.Context, shard int, offset uint64) (o
 		return 0, err
 	}
 	defer s.broker.changed()
+	if err := s.registered(); err != nil {
+		return 0, err
+	}
 	info := h.info()
 	switch {
 	case info.State != StateServing:
