@@ -16,10 +16,10 @@ func newParser(grammar *commands, options ...kong.Option) *kong.Kong {
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("felixd"),
 		kong.Description("Felix, a durable log for Linux hosts."),
-		kong.Vars(storageHelp()),
+		kong.Vars(settingsHelp()),
 		kong.Vars{"offset_max": offsetMax()},
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
-		kong.ExplicitGroups([]kong.Group{{Key: "storage", Title: "Storage settings:"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "storage", Title: "Storage settings:"}, {Key: "server", Title: "Server settings:"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}, options...)...)
 	if err != nil {
@@ -77,7 +77,7 @@ func defaultOf(flag *kong.Flag, own map[string]string) string {
 		}
 		return flag.Default
 	}
-	for _, variable := range engine.Variables() {
+	for _, variable := range allVariables() {
 		if len(flag.Envs) == 0 || variable.Name != flag.Envs[0] {
 			continue
 		}
@@ -89,10 +89,13 @@ func defaultOf(flag *kong.Flag, own map[string]string) string {
 	return ""
 }
 
-// storageHelp gives the grammar the help text of every storage variable.
-func storageHelp() kong.Vars {
+// allVariables are those of the storage and those of the server.
+func allVariables() []engine.Variable { return append(engine.Variables(), serverVariables()...) }
+
+// settingsHelp gives the grammar the help text of every variable.
+func settingsHelp() kong.Vars {
 	vars := kong.Vars{}
-	for _, v := range engine.Variables() {
+	for _, v := range allVariables() {
 		vars[v.Name] = v.Meaning
 	}
 	return vars

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"felix.local/felix/engine"
@@ -23,11 +24,14 @@ type Source interface {
 type Metrics struct {
 	registry *prometheus.Registry
 	source   atomic.Pointer[Source]
+	broker   atomic.Pointer[BrokerSource]
+	http     atomic.Pointer[HTTPSource]
 
 	appendBatch, appendDuration prometheus.Histogram
 	syncDuration, syncBatch     prometheus.Histogram
 	readDuration                prometheus.Histogram
 	recoveryDuration            prometheus.Histogram
+	httpDuration                *prometheus.HistogramVec
 }
 
 var _ engine.Observer = (*Metrics)(nil)
@@ -45,10 +49,11 @@ func New() *Metrics {
 		syncBatch:        histogram("sync_batch_appends", "Appends that one flush or durable write made durable; near 1 under load means no group commit.", counts),
 		readDuration:     histogram("read_duration_seconds", "Time of one range read.", durations),
 		recoveryDuration: histogram("recovery_duration_seconds", "Time to recover one log at open.", prometheus.ExponentialBucketsRange(100e-6, 1000, 22)),
+		httpDuration:     newHTTPDuration(durations),
 	}
 	m.registry.MustRegister(
 		m.appendBatch, m.appendDuration, m.syncDuration, m.syncBatch, m.readDuration, m.recoveryDuration,
-		&storeCollector{m},
+		m.httpDuration, &storeCollector{m}, &brokerCollector{m}, &httpCollector{m},
 	)
 	return m
 }
@@ -66,8 +71,17 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 // Attach makes s the store whose totals are exported. A later store replaces it.
 func (m *Metrics) Attach(s Source) { m.source.Store(&s) }
 
-// Detach forgets the store, which is about to be closed; its totals read 0.
-func (m *Metrics) Detach() { m.source.Store(nil) }
+// Detach forgets the store, which is about to be closed, and the broker; their
+// totals read 0.
+func (m *Metrics) Detach() {
+	m.source.Store(nil)
+	m.broker.Store(nil)
+}
+
+// AddProcess exports the Go runtime and the process too.
+func (m *Metrics) AddProcess() {
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
 
 // Gatherer gives the registry to a server that has others.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

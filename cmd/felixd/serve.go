@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"felix.local/felix/engine"
+)
+
+type serveCommand struct {
+	storageChoice
+	serverFlags
+	storageFlags
+	outputFlags
+}
+
+// config judges all flags at once.
+func (c *serveCommand) config() (serverConfig, error) {
+	var config serverConfig
+	var err error
+	config.broker.Engine, err = c.storageFlags.config(c.defaults())
+	problems := judgeServer(&config, given(&c.serverFlags))
+	root, byDefault, more := c.root()
+	config.broker.Root, config.defaultDir = root, byDefault
+	return config, settingsError(err, append(problems, more...))
+}
+
+// Run serves until a signal, or until a listener fails.
+func (c *serveCommand) Run(a *app) (err error) {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	config.broker.Logger, config.broker.Engine.Logger = a.logger, a.logger
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	s := newServer(config, a.output(c.outputFlags), a.logger)
+	if err := s.start(a.ctx); err != nil {
+		return err
+	}
+	a.notify("READY=1")
+	reason := "asked to by a signal"
+	for a.ctx.Err() == nil {
+		select {
+		case <-hangup:
+			if err := s.reload(); err != nil {
+				return errors.Join(err, s.stop("standard output failed"))
+			}
+			continue
+		case failed := <-s.failed:
+			err, reason = failed, "a listener failed"
+		case <-a.ctx.Done():
+		}
+		break
+	}
+	a.notify("STOPPING=1")
+	return errors.Join(err, s.stop(reason))
+}
+
+// notify tells the service manager, which may do without.
+func (a *app) notify(state string) {
+	if err := notify(state); err != nil {
+		fmt.Fprintf(a.stderr, "felixd: warning: the service manager was not told %s: %v\n", state, err)
+	}
+}
+
+// fsyncText is the mode that the server's streams have by default.
+func fsyncText(config engine.Config, root string) string {
+	if root == "" {
+		return ""
+	}
+	return config.Fsync()
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"felix.local/felix/auth"
+	"felix.local/felix/broker"
+	"felix.local/felix/cmd/felixd/metrics"
+)
+
+// server is felixd serve without flags and signals.
+//
+// It is started in this order, and stopped in the opposite one:
+//
+//	credentials, TLS, all listeners bound: what is wrong there is known at once
+//	admin            /live answers, /ready says that the streams are being opened
+//	broker           recovery
+//	HTTP and Kafka   connections that came meanwhile waited to be accepted
+type server struct {
+	config   serverConfig
+	out      *output
+	logger   *slog.Logger
+	exporter *metrics.Metrics
+	// credentials are nil when everybody may do everything.
+	credentials *auth.Credentials
+	ready       readiness
+	broker      *broker.Broker
+	// http, kafka and admin are nil when off.
+	http, kafka, admin *door
+	// failed has the error of each door that ended by itself.
+	failed chan error
+}
+
+// door is one listener and who serves it.
+type door struct {
+	what     string
+	listener net.Listener
+	serve    func(net.Listener) error
+	shutdown func(context.Context) error
+	// ended is closed when serve returned.
+	ended chan struct{}
+}
+
+func newServer(config serverConfig, out *output, logger *slog.Logger) *server {
+	exporter := metrics.New()
+	exporter.AddProcess()
+	return &server{config: config, out: out, logger: logger, exporter: exporter, failed: make(chan error, 3)}
+}
+
+// start returns once everything serves. When it fails, nothing is left running.
+func (s *server) start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.abandon())
+		}
+	}()
+	tlsConfig, err := s.secure()
+	if err != nil {
+		return err
+	}
+	if err := s.bind(); err != nil {
+		return err
+	}
+	s.serveAdmin(tlsConfig)
+	s.config.broker.Engine.Observer = s.exporter
+	if s.broker, err = broker.Open(ctx, s.config.broker); err != nil {
+		return err
+	}
+	s.exporter.AttachBroker(s.broker)
+	s.ready.broker.Store(s.broker)
+	if store := s.broker.Store(); store != nil {
+		s.exporter.Attach(store)
+	}
+	if err := s.openDoors(tlsConfig); err != nil {
+		return err
+	}
+	s.ready.set(phaseServing)
+	return s.announce()
+}
+
+// secure reads credentials and certificates and refuses what they leave open.
+func (s *server) secure() (*tls.Config, error) {
+	c := &s.config
+	tlsConfig, err := auth.TLS{CertFile: c.certFile, KeyFile: c.keyFile, ClientCAFile: c.clientCAFile, Logger: s.logger}.Config()
+	if c.credentialsFile != "" {
+		var credentialsErr error
+		s.credentials, credentialsErr = auth.Load(c.credentialsFile)
+		err = errors.Join(err, credentialsErr)
+	}
+	authenticated := c.credentialsFile != "" || c.clientCAFile != ""
+	for _, l := range []struct{ what, addr string }{{"http", c.httpAddr}, {"kafka", c.kafkaAddr}, {"admin", c.adminAddr}} {
+		if l.addr != "" {
+			err = errors.Join(err, auth.CheckListener(l.what, l.addr, authenticated, c.insecure))
+		}
+	}
+	if err != nil {
+		err = &exitError{code: exitUsage, err: err}
+	}
+	return tlsConfig, err
+}
+
+// bind binds all listeners, or says which cannot be.
+func (s *server) bind() error {
+	var failed error
+	for _, l := range []struct {
+		what, variable, addr string
+		door                 **door
+	}{
+		{"http", "FELIX_HTTP_ADDR", s.config.httpAddr, &s.http},
+		{"kafka", "FELIX_KAFKA_ADDR", s.config.kafkaAddr, &s.kafka},
+		{"admin", "FELIX_ADMIN_ADDR", s.config.adminAddr, &s.admin},
+	} {
+		if l.addr == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", l.addr)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s cannot be served: %w; change %s, or stop what has the address", l.what, err, l.variable))
+			continue
+		}
+		*l.door = &door{what: l.what, listener: listener}
+	}
+	return failed
+}
+
+// serveAdmin starts the admin listener.
+func (s *server) serveAdmin(tlsConfig *tls.Config) {
+	if s.admin == nil {
+		return
+	}
+	admin := newAdminServer(adminHandler(&s.ready, s.exporter.Handler(), guard{s.credentials}))
+	s.admin.listener = encrypted(s.admin.listener, tlsConfig, "h2", "http/1.1")
+	s.run(s.admin, admin.Serve, admin.Shutdown)
+}
+
+// run starts a door. One that ends without having been asked to is a failure.
+func (s *server) run(d *door, serve func(net.Listener) error, shutdown func(context.Context) error) {
+	d.serve, d.shutdown, d.ended = serve, shutdown, make(chan struct{})
+	go func() {
+		defer close(d.ended)
+		if err := d.serve(d.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("%s is served no longer: %w", d.what, err)
+		}
+	}()
+}
+
+// boundAddr is the address that a door has, "" when it is off.
+func (d *door) boundAddr() string {
+	if d == nil {
+		return ""
+	}
+	return d.listener.Addr().String()
+}
+
+// announce says what serves where.
+func (s *server) announce() error {
+	backend := storageEvent{Dir: s.config.broker.Root, Default: s.config.defaultDir, Fsync: fsyncText(s.config.broker.Engine, s.config.broker.Root)}
+	if store := s.broker.Store(); store != nil {
+		backend.Backend, backend.Reason = backendName(store.Backend()), store.Backend().Reason
+	}
+	health := s.broker.Health()
+	counts := streamsEvent{Unavailable: len(health.Unavailable)}
+	for _, stream := range s.broker.Streams() {
+		counts.Streams++
+		counts.Shards += len(stream.Shards)
+		if stream.Config.Durable {
+			counts.Durable++
+		}
+	}
+	events := []event{backend, counts}
+	for _, u := range unavailableReports(health.Unavailable) {
+		events = append(events, unavailableEvent{u})
+	}
+	for _, d := range []*door{s.http, s.kafka, s.admin} {
+		if d != nil {
+			events = append(events, listeningEvent{What: d.what, Addr: d.boundAddr(), TLS: s.config.certFile != "", Auth: s.authText()})
+		}
+	}
+	events = append(events, readyEvent{HTTP: s.http.boundAddr(), Kafka: s.kafka.boundAddr(), Admin: s.admin.boundAddr()})
+	for _, e := range events {
+		if err := s.out.emit(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) authText() string {
+	var ways []string
+	if s.credentials != nil {
+		ways = append(ways, "credentials")
+	}
+	if s.config.clientCAFile != "" {
+		ways = append(ways, "certificate")
+	}
+	if len(ways) == 0 {
+		return "none"
+	}
+	return strings.Join(ways, "+")
+}
+
+// reload reads the credentials again; when they cannot be used, those in effect
+// stay. Certificates need no signal.
+func (s *server) reload() error {
+	e := reloadedEvent{OK: true}
+	if s.credentials != nil {
+		if err := s.credentials.Reload(); err != nil {
+			e = reloadedEvent{Problem: oneLine(err)}
+		}
+	}
+	return s.out.emit(e)
+}

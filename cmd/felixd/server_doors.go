@@ -1,0 +1,37 @@
+package main
+
+import (
+	"crypto/tls"
+	"net"
+
+	"felix.local/felix/httpapi"
+)
+
+// openDoors starts HTTP and Kafka on the listeners that are bound.
+func (s *server) openDoors(tlsConfig *tls.Config) error {
+	if s.http != nil {
+		front, err := httpapi.New(httpapi.Config{
+			Broker: s.broker, Credentials: s.credentials, Logger: s.logger, Observer: s.exporter,
+			BodyBytesMax: s.config.broker.BatchBytesMax, BatchRecordsMax: s.config.broker.BatchRecordsMax,
+			ConnectionsMax: s.config.httpConnectionsMax,
+		})
+		if err != nil {
+			return err
+		}
+		s.exporter.AttachHTTP(front)
+		s.http.listener = encrypted(s.http.listener, tlsConfig, "h2", "http/1.1")
+		s.run(s.http, front.Serve, front.Shutdown)
+	}
+	return nil
+}
+
+// encrypted makes a listener speak TLS, when there is a configuration, and within it
+// one of the protocols.
+func encrypted(listener net.Listener, config *tls.Config, protocols ...string) net.Listener {
+	if config == nil {
+		return listener
+	}
+	config = config.Clone()
+	config.NextProtos = protocols
+	return tls.NewListener(listener, config)
+}
