@@ -20,10 +20,11 @@ import (
 type commands struct {
 	Serve serveCommand `cmd:"" help:"Serve streams over HTTP and the Kafka protocol."`
 
-	Publish   publishCommand   `cmd:"" help:"Publish records to a stream of a server."`
-	Subscribe subscribeCommand `cmd:"" help:"Print a stream's records as they come, and go on after interruptions."`
-	Streams   streamsCommands  `cmd:"" help:"List, create, describe, delete and trim streams of a server."`
-	Ready     readyCommand     `cmd:"" help:"Ask a server whether it is ready, or wait until it is."`
+	Publish     publishCommand      `cmd:"" help:"Publish records to a stream of a server."`
+	Subscribe   subscribeCommand    `cmd:"" help:"Print a stream's records as they come, and go on after interruptions."`
+	Streams     streamsCommands     `cmd:"" help:"List, create, describe, delete and trim streams of a server."`
+	Credentials credentialsCommands `cmd:"" help:"Add, list and remove who may use a server."`
+	Ready       readyCommand        `cmd:"" help:"Ask a server whether it is ready, or wait until it is."`
 
 	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect and print a log."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers: kernel, io_uring, filesystem, limits, cost of a flush."`
