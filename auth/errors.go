@@ -135,7 +135,7 @@ type ExposedError struct {
 }
 
 func (e *ExposedError) Error() string {
-	text := fmt.Sprintf("the %s listener %q %s, and nothing asks its clients who they are: set --credentials-file, or listen on 127.0.0.1, or accept with --insecure that everybody may do everything",
+	text := fmt.Sprintf("the %s listener %q %s, and nothing asks its clients who they are: set --credentials-file or --tls-client-ca-file, or listen on 127.0.0.1, or accept with --insecure that everybody may do everything",
 		e.What, e.Addr, e.Reached)
 	if e.Err != nil {
 		text += fmt.Sprintf(" (%v)", e.Err)

@@ -27,11 +27,12 @@ type credentialsAddCommand struct {
 	Name        string   `name:"name" required:"" placeholder:"NAME" help:"letters, digits, '-' and '_'"`
 	Grant       []string `name:"grant" required:"" sep:"none" placeholder:"ACTIONS:TENANT" help:"such as read,write:acme* or admin:*; may be given several times; actions are read, write and admin"`
 	SecretStdin bool     `name:"secret-stdin" help:"read the secret from standard input; without it one is made and printed"`
+	TokenFile   string   `name:"token-file" type:"path" placeholder:"FILE" help:"write the token to this new file, for its owner alone, and print no secret"`
 	credentialsFlags
 }
 
 // credentialAddedEvent says what was added. Secret and token are there when the
-// command made the secret.
+// command made the secret and wrote the token to no file.
 type credentialAddedEvent struct {
 	File   string   `json:"file"`
 	Name   string   `json:"name"`
@@ -50,32 +51,53 @@ func (e credentialAddedEvent) text() string {
 	return text + "\nA server that runs learns of it by SIGHUP."
 }
 
-// Run adds first and prints then: a secret that was printed works.
+// Run prints last: a secret that was printed works.
 func (c *credentialsAddCommand) Run(a *app) error {
-	added := credentialAddedEvent{File: c.File, Name: c.Name, Grants: c.Grant}
-	var secret string
+	secret := auth.NewSecret()
 	if c.SecretStdin {
 		given, err := readSecret(a.ctx, os.Stdin)
 		if err != nil {
 			return err
 		}
 		secret = given
-	} else {
-		secret = auth.NewSecret()
-		added.Secret, added.Token = secret, auth.Token(c.Name, secret)
 	}
-	if err := auth.Add(c.File, c.Name, secret, c.Grant); err != nil {
-		var secret *auth.SecretError
-		var principal *auth.PrincipalError
-		if errors.As(err, &secret) || errors.As(err, &principal) {
+	token := auth.Token(c.Name, secret)
+	if err := c.add(secret, token); err != nil {
+		var weak *auth.SecretError
+		var invalid *auth.PrincipalError
+		if errors.As(err, &weak) || errors.As(err, &invalid) {
 			return usage("%w", err)
 		}
 		return err
+	}
+	added := credentialAddedEvent{File: c.File, Name: c.Name, Grants: c.Grant}
+	if !c.SecretStdin && c.TokenFile == "" {
+		added.Secret, added.Token = secret, token
 	}
 	if err := a.output(c.outputFlags).emit(added); err != nil {
 		return fmt.Errorf("%s was added to %s, and this could not be printed; if its secret is lost, remove it and add it again: %w", c.Name, c.File, err)
 	}
 	return nil
+}
+
+// add changes the credentials file, with the token's file made first: if one of
+// the two is missing in the end, it is the principal, which can be added again.
+func (c *credentialsAddCommand) add(secret, token string) error {
+	if c.TokenFile == "" {
+		return auth.Add(c.File, c.Name, secret, c.Grant)
+	}
+	f, err := os.OpenFile(c.TokenFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("the token needs a file of its own: %w", err)
+	}
+	_, err = fmt.Fprintln(f, token)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = auth.Add(c.File, c.Name, secret, c.Grant)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(c.TokenFile))
+	}
+	return err
 }
 
 // readSecret reads the one line of standard input, or gives up when interrupted.
