@@ -42,10 +42,7 @@ func (h *shard) page(ctx context.Context, from uint64, maxBytes int64, maxRecord
 	if maxRecords <= 0 {
 		maxRecords = h.broker.cfg.Engine.MaxRecordsPerRead
 	}
-	logBase := uint64(0)
-	if h.log != nil {
-		logBase = h.log.BaseOffset()
-	}
+	logBase := h.logBase()
 	h.mu.Lock()
 	p := Page{Records: dst[:0], Base: min(h.baseLocked(logBase), h.mu.next), Next: h.mu.next}
 	if err := h.readableLocked(from, p.Base); err != nil || from == p.Next {
@@ -197,21 +194,22 @@ func (s *Stream) Resolve(ctx context.Context, shard int, start Start) (uint64, e
 }
 
 func (h *shard) resolve(ctx context.Context, start Start) (uint64, error) {
+	logBase := h.logBase()
+	h.mu.Lock()
+	base := min(h.baseLocked(logBase), h.mu.next)
+	at := base
 	switch start.kind {
-	case startEarliest:
-		return h.base(), nil
 	case startLatest:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return h.mu.next, nil
+		at = h.mu.next
 	case startOffset:
-		base := h.base()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return start.offset, h.readableLocked(start.offset, min(base, h.mu.next))
-	default:
+		at = start.offset
+	}
+	err := h.readableLocked(at, base)
+	h.mu.Unlock()
+	if err == nil && start.kind == startTime {
 		return h.offsetForTime(ctx, start.offset)
 	}
+	return at, err
 }
 
 // offsetForTime is the first offset whose record is not older than micros, by

@@ -54,11 +54,12 @@ func (b *Broker) newShard(s StreamName, index int, format Format, floor uint64) 
 
 // begin tells the shard where its log stands; the log may commit from then on.
 func (h *shard) begin(log *engine.Log) {
-	h.log = log
+	tail := log.TailOffset() // before the lock: Poisoned takes it under the log's
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.next = log.TailOffset()
-	h.mu.ring.reset(h.mu.next)
+	h.log = log
+	h.mu.next = tail
+	h.mu.ring.reset(tail)
 }
 
 // refuse makes the shard one that does not serve.
@@ -222,13 +223,18 @@ func without[T comparable](list []T, value T) []T {
 // base is the oldest offset that can be read. It takes the log's lock, so it must
 // not be called with the shard's.
 func (h *shard) base() uint64 {
-	base := uint64(0)
-	if h.log != nil {
-		base = h.log.BaseOffset()
-	}
+	logBase := h.logBase()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.baseLocked(base)
+	return h.baseLocked(logBase)
+}
+
+// logBase is the log's part of the base. It takes the log's lock.
+func (h *shard) logBase() uint64 {
+	if h.log == nil {
+		return 0
+	}
+	return h.log.BaseOffset()
 }
 
 // baseLocked is base, given the log's.

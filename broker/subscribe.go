@@ -56,14 +56,19 @@ func (sub *Subscription) begin(ctx context.Context, start Start) error {
 		if err != nil {
 			return err
 		}
-		base := h.base()
+		logBase := h.logBase()
 		h.mu.Lock()
-		if start.kind == startLatest {
+		// An in-memory stream's base is its ring's, which the lock holds still.
+		base := min(h.baseLocked(logBase), h.mu.next)
+		switch start.kind {
+		case startLatest:
 			at = h.mu.next
+		case startEarliest:
+			at = base
 		}
-		err = h.readableLocked(at, min(base, h.mu.next))
+		err = h.readableLocked(at, base)
 		var gone *CursorTooOldError
-		if errors.As(err, &gone) && start.kind != startOffset {
+		if errors.As(err, &gone) && start.kind == startTime {
 			h.mu.Unlock()
 			continue // trimmed since it was resolved; the base rises each time
 		}
@@ -178,11 +183,13 @@ func (sub *Subscription) ended(err error) error {
 	return err
 }
 
+// poisoned is the end of a poisoned shard, once everything that can be read of it
+// was delivered.
 func (sub *Subscription) poisoned() error {
 	h := sub.shard
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.state == StatePoisoned {
+	if h.mu.state == StatePoisoned && sub.next >= h.mu.next {
 		return h.unavailable(StatePoisoned, h.mu.reason)
 	}
 	return nil
