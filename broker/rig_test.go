@@ -266,3 +266,6 @@ func listing(t testing.TB, dir string) string {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// isLog matches segment files.
+func isLog(path string) bool { return strings.HasSuffix(path, ".log") }
