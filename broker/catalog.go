@@ -300,18 +300,31 @@ func (b *Broker) update(ctx context.Context, s *Stream, cfg StreamConfig) error 
 	return nil
 }
 
+// retain changes the bounds of retention. The logs judge them first, so that none is
+// saved that the next start would refuse.
 func (b *Broker) retain(s *Stream, cfg StreamConfig) error {
 	d := s.def
 	d.setRetention(cfg)
-	if err := b.save(d); err != nil {
-		return err
+	r, former := d.retention(b.cfg.Engine), *s.retention.Load()
+	err := s.setRetention(r)
+	if err == nil {
+		err = b.save(d)
+	}
+	if err != nil {
+		return errors.Join(err, s.setRetention(former))
 	}
 	s.def = d
-	r := d.retention(b.cfg.Engine)
 	s.retention.Store(&r)
+	return nil
+}
+
+func (s *Stream) setRetention(r retention) error {
 	for _, h := range *s.shards.Load() {
-		if h.log != nil {
-			h.log.SetRetention(r.bytes, r.age)
+		if h.log == nil {
+			continue
+		}
+		if err := h.log.SetRetention(r.bytes, r.age); err != nil {
+			return err
 		}
 	}
 	return nil
