@@ -1,0 +1,225 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"felix.local/felix/auth"
+	"felix.local/felix/broker"
+)
+
+const (
+	// fetchPageMax is how many payload bytes are read at a time, and so about how
+	// large a batch gets.
+	fetchPageMax = 1 << 20
+	// recordOverhead is about what a record's fields take beside its bytes.
+	recordOverhead = 24
+)
+
+// fetchCall is a Fetch under way.
+type fetchCall struct {
+	c                  *conn
+	parts              []*fetchPart
+	streams            []*broker.Stream // by part, nil where there is none
+	bytesMax, bytesMin int
+	wait               time.Duration
+
+	// records holds the batches of all partitions; total is how many bytes.
+	records *buffer
+	total   int
+	count   int
+	// asked is what the partitions' bounds come to, held what is accounted for.
+	asked, held int64
+	failed      bool
+	// short says that there was no memory for more.
+	short bool
+}
+
+// run reads until there is enough, something failed, or the time is over.
+func (f *fetchCall) run() {
+	f.find()
+	f.round()
+	if !f.enough() && f.wait > 0 {
+		f.poll()
+	}
+	f.c.s.stats.fetchedRecords.Add(uint64(f.count))
+	f.c.s.stats.fetchedBytes.Add(uint64(f.total))
+}
+
+func (f *fetchCall) enough() bool {
+	return f.failed || f.short || len(f.parts) == 0 || f.total >= f.bytesMin
+}
+
+// find looks up the streams, and what may be said without reading them.
+func (f *fetchCall) find() {
+	f.streams = make([]*broker.Stream, len(f.parts))
+	var last string
+	var stream *broker.Stream
+	var err error
+	for i, p := range f.parts {
+		if i == 0 || p.topic != last {
+			last = p.topic
+			stream, err = f.c.stream(p.topic, auth.Read)
+		}
+		p.found = found{bounds: bounds{start: -1, next: -1}, err: err, pieces: p.pieces[:0]}
+		switch {
+		case err != nil:
+		case p.epoch > leaderEpoch:
+			p.err = refuse(codeUnknownLeaderEpoch, "this server has been the leader since epoch 0")
+		case p.offset < 0:
+			p.err = refuse(codeOffsetOutOfRange, "an offset below zero")
+		default:
+			p.position = uint64(p.offset)
+			f.streams[i] = stream
+		}
+		f.failed = f.failed || p.err != nil
+		f.asked += int64(max(p.bytesMax, 0))
+	}
+}
+
+// poll waits for records, and reads what is new at every change.
+func (f *fetchCall) poll() {
+	watch := f.c.s.cfg.Broker.NewWatch()
+	defer watch.Close()
+	for i, p := range f.parts {
+		if stream := f.streams[i]; stream != nil {
+			if err := watch.Add(stream, int(p.index)); err != nil {
+				f.fail(p, err)
+			}
+		}
+	}
+	timer := time.NewTimer(f.wait)
+	defer timer.Stop()
+	for {
+		// What came between the first look and the watch has to be seen.
+		f.round()
+		if f.enough() {
+			return
+		}
+		select {
+		case <-watch.C:
+		case <-timer.C:
+			return
+		case <-f.c.ctx.Done():
+			return
+		}
+	}
+}
+
+// round reads what is there beyond what was read.
+func (f *fetchCall) round() {
+	for i, p := range f.parts {
+		if p.err == nil && f.streams[i] != nil {
+			f.read(p, f.streams[i])
+		}
+	}
+}
+
+// read appends a partition's records while the bounds allow it.
+func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
+	info, err := stream.Shard(int(p.index))
+	if err != nil {
+		f.fail(p, err)
+		return
+	}
+	if info.State == broker.StateRefused {
+		f.fail(p, unavailable(stream, info))
+		return
+	}
+	p.start, p.next = int64(info.Base), int64(info.Next)
+	if p.position == info.Next {
+		if info.State == broker.StatePoisoned && p.bytes == 0 {
+			f.fail(p, unavailable(stream, info))
+		}
+		return
+	}
+	for p.position != info.Next {
+		budget := min(f.bytesMax-f.total, int(p.bytesMax)-p.bytes)
+		must := f.total == 0
+		if budget <= batchHeaderSize && !must || !f.reserve() {
+			return
+		}
+		page, err := stream.Read(f.c.ctx, int(p.index), p.position, int64(min(max(budget, 1), fetchPageMax)), 0)
+		if err != nil {
+			if p.bytes == 0 && f.c.ctx.Err() == nil {
+				f.fail(p, err)
+			}
+			return
+		}
+		if !f.append(p, page.Records, budget, must) {
+			return
+		}
+	}
+}
+
+// append encodes records into a batch, and says whether all of them fitted.
+func (f *fetchCall) append(p *fetchPart, records []broker.Record, budget int, must bool) bool {
+	if len(records) == 0 {
+		return false
+	}
+	size := batchHeaderSize
+	for i := range records {
+		size += len(records[i].Key) + len(records[i].Value) + recordOverhead
+	}
+	if f.records == nil {
+		f.records = f.c.s.buffers.get(size)
+		f.records.b = f.records.b[:0]
+	}
+	f.records.b = slices.Grow(f.records.b, size)
+	from := len(f.records.b)
+	out, taken := appendBatch(f.records.b, records, budget, must)
+	f.records.b = out
+	if taken == 0 {
+		return false
+	}
+	p.pieces = append(p.pieces, piece{from: from, to: len(out)})
+	p.bytes += len(out) - from
+	p.position = records[taken-1].Offset + 1
+	f.total += len(out) - from
+	f.count += taken
+	return taken == len(records)
+}
+
+// reserve takes memory for the rest of the answer, before the first record of it is
+// read. Only a fetch that holds nothing waits for it.
+func (f *fetchCall) reserve() bool {
+	want := min(max(f.asked, 1), int64(max(f.bytesMax, 1))) - f.held
+	if want <= 0 {
+		return true
+	}
+	if f.held > 0 {
+		if !f.c.s.responses.tryTake(want) {
+			f.short = true
+			return false
+		}
+		f.held += want
+		return true
+	}
+	ctx, cancel := context.WithTimeout(f.c.ctx, f.c.s.cfg.RequestTimeout)
+	defer cancel()
+	held, err := f.c.s.responses.take(ctx, want)
+	f.held = held
+	f.short = err != nil
+	return err == nil
+}
+
+// settle makes what is accounted for what is there: less than was reserved, or, with
+// one record above all bounds, more.
+func (f *fetchCall) settle() {
+	if over := f.held - int64(f.total); over > 0 {
+		f.c.s.responses.give(over)
+	} else {
+		f.c.s.responses.add(-over)
+	}
+	f.held = int64(f.total)
+}
+
+func (f *fetchCall) fail(p *fetchPart, err error) {
+	p.err = err
+	f.failed = true
+}
+
+func unavailable(stream *broker.Stream, info broker.ShardInfo) error {
+	return &broker.UnavailableError{Stream: stream.Name(), Shard: info.Shard, State: info.State, Err: info.Reason}
+}

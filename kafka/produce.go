@@ -1,0 +1,357 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"felix.local/felix/auth"
+	"felix.local/felix/broker"
+)
+
+// produceCall is a Produce request under way.
+type produceCall struct {
+	transactional bool
+	acks          int16
+	timeout       time.Duration
+	topics        []produceTopic
+	parts         []producePart
+	decoder       decoder
+	pending       sync.WaitGroup
+}
+
+// produceTopic is a topic's part of a request: parts[first:end].
+type produceTopic struct {
+	name       []byte
+	first, end int
+}
+
+// producePart is a partition's part of a request.
+type producePart struct {
+	index   int32
+	records []byte
+	// stream and messages are set once it is known where they go.
+	stream   *broker.Stream
+	messages []broker.Message
+	bytes    int
+	timeout  time.Duration
+	done     *sync.WaitGroup
+	// first is the offset of the first record, if err is nil.
+	first uint64
+	err   error
+}
+
+// startProduce reads a Produce request, and starts publishing each partition as
+// soon as its records are decoded. The call is over when finishProduce returns.
+func (c *conn) startProduce(x *exchange, w *wire) (*produceCall, error) {
+	p, kept := c.s.calls.Get().(*produceCall)
+	if !kept {
+		p = new(produceCall)
+	}
+	if err := p.parse(w, x.version, c.s.cfg.PartitionsMax); err != nil {
+		c.recycle(p)
+		return nil, err
+	}
+	p.decoder.recordsMax = c.s.cfg.RecordsMax
+	p.decoder.inflate = c.s.inflater
+	p.decoder.charge = func(bytes int64) error { return c.chargeRequest(x, bytes) }
+	err := p.check()
+	for i := range p.topics {
+		t := &p.topics[i]
+		c.startTopic(p, t, err)
+	}
+	return p, nil
+}
+
+// check refuses what no partition of the request can be given.
+func (p *produceCall) check() error {
+	switch {
+	case p.transactional:
+		return refuse(codeInvalidRequest, "transactions are not supported; produce without transactional.id")
+	case p.acks < -1 || p.acks > 1:
+		return refuse(codeInvalidRequiredAcks, fmt.Sprintf("acks is %d; -1 (all), 0 and 1 are allowed", p.acks))
+	default:
+		return nil
+	}
+}
+
+func (c *conn) startTopic(p *produceCall, t *produceTopic, err error) {
+	var stream *broker.Stream
+	if err == nil {
+		stream, err = c.stream(string(t.name), auth.Write)
+	}
+	for i := t.first; i < t.end; i++ {
+		part := &p.parts[i]
+		if part.err = err; err != nil {
+			continue
+		}
+		if part.err = p.decode(part, stream); part.err != nil {
+			continue
+		}
+		part.timeout = c.publishTimeout(p.timeout)
+		part.done = &p.pending
+		p.pending.Add(1)
+		c.lanes.add(part)
+	}
+}
+
+// publishTimeout is how long a publish may take: what the client gives it, within
+// bounds.
+func (c *conn) publishTimeout(asked time.Duration) time.Duration {
+	if most := c.s.cfg.PublishTimeoutMax; asked <= 0 || asked > most {
+		return most
+	}
+	return asked
+}
+
+// decode finds the part's records and whether its stream can hold them.
+func (p *produceCall) decode(part *producePart, stream *broker.Stream) error {
+	if _, err := stream.Shard(int(part.index)); err != nil {
+		return err
+	}
+	first := len(p.decoder.messages)
+	if err := p.decoder.decode(part.records); err != nil {
+		return err
+	}
+	part.messages = p.decoder.messages[first:len(p.decoder.messages):len(p.decoder.messages)]
+	part.stream = stream
+	part.bytes = len(part.records)
+	if stream.Config().Format == broker.FormatRaw {
+		return checkRaw(stream.Name(), part.messages)
+	}
+	return nil
+}
+
+// checkRaw refuses records that a stream of format raw would lose something of.
+func checkRaw(stream broker.StreamName, messages []broker.Message) error {
+	for i := range messages {
+		m := &messages[i]
+		what := ""
+		switch {
+		case m.Key != nil:
+			what = "keys"
+		case len(m.Headers) > 0:
+			what = "headers"
+		case m.Value == nil:
+			what = "null values"
+		default:
+			continue
+		}
+		cause := &broker.FormatError{Stream: stream, What: what}
+		return &failure{code: codeInvalidRecord, text: cause.Error(), err: cause}
+	}
+	return nil
+}
+
+// chargeRequest accounts for memory that a request takes beyond its own bytes,
+// waiting a bounded time for it.
+func (c *conn) chargeRequest(x *exchange, bytes int64) error {
+	if !c.s.requests.tryTake(bytes) {
+		ctx, cancel := context.WithTimeout(c.ctx, c.s.cfg.RequestTimeout)
+		defer cancel()
+		if _, err := c.s.requests.take(ctx, bytes); err != nil {
+			return &failure{code: codeRequestTimedOut, text: "the server has no memory for the request now; nothing was stored", err: err}
+		}
+	}
+	x.frame.held += bytes
+	return nil
+}
+
+// publishLane publishes parts of one shard together. A refusal of the whole, for
+// what only one of them may hold, has stored nothing: then each goes by itself.
+func (c *conn) publishLane(parts []*producePart) {
+	if len(parts) > 1 {
+		err := c.publishTogether(parts)
+		if err == nil || !refusesContent(err) {
+			for _, p := range parts {
+				p.end(err)
+			}
+			return
+		}
+	}
+	for _, p := range parts {
+		ctx, cancel := context.WithTimeout(c.s.publishing, p.timeout)
+		got, err := p.stream.Publish(ctx, broker.Explicit(int(p.index)), p.messages...)
+		cancel()
+		p.first = got.First
+		p.end(err)
+	}
+}
+
+func (c *conn) publishTogether(parts []*producePart) error {
+	var timeout time.Duration
+	count := 0
+	for _, p := range parts {
+		timeout = max(timeout, p.timeout)
+		count += len(p.messages)
+	}
+	all := make([]broker.Message, 0, count)
+	for _, p := range parts {
+		all = append(all, p.messages...)
+	}
+	ctx, cancel := context.WithTimeout(c.s.publishing, timeout)
+	defer cancel()
+	got, err := parts[0].stream.Publish(ctx, broker.Explicit(int(parts[0].index)), all...)
+	for _, p := range parts {
+		p.first = got.First
+		got.First += uint64(len(p.messages))
+	}
+	return err
+}
+
+// refusesContent says that an error is about the records, which stored none.
+func refusesContent(err error) bool {
+	return is[*broker.TooLargeError](err) || is[*broker.InvalidError](err) || is[*broker.FormatError](err)
+}
+
+// end tells the part's call; nothing of the part may be used afterwards.
+func (p *producePart) end(err error) {
+	p.err = err
+	p.done.Done()
+}
+
+// finishProduce waits for all partitions and gives the answer. With acks=0 there is
+// none: a failure closes the connection, which is all that such a client sees.
+func (c *conn) finishProduce(x *exchange) (*response, error) {
+	p := x.produce
+	p.pending.Wait()
+	defer c.recycle(p)
+	failed := c.countProduced(p)
+	if p.acks == 0 {
+		if failed != nil {
+			return nil, fmt.Errorf("a produce with acks=0 failed: %w", failed)
+		}
+		return nil, nil
+	}
+	buf := c.beginResponse(x, 128+len(x.body)/64)
+	buf.b = p.appendTo(buf.b, x.version, c.s)
+	return finish(buf), nil
+}
+
+func (c *conn) countProduced(p *produceCall) (failed error) {
+	for i := range p.parts {
+		part := &p.parts[i]
+		if part.err != nil {
+			c.s.stats.produceFailures.Add(1)
+			failed = errors.Join(failed, part.err)
+			continue
+		}
+		c.s.stats.producedRecords.Add(uint64(len(part.messages)))
+		c.s.stats.producedBytes.Add(uint64(len(part.records)))
+	}
+	return failed
+}
+
+// appendTo appends a Produce response.
+func (p *produceCall) appendTo(b []byte, version int16, s *Server) []byte {
+	w := writer{b: b, flexible: s.flexible(keyProduce, version)}
+	w.count(len(p.topics))
+	for i := range p.topics {
+		t := &p.topics[i]
+		w.text(t.name)
+		w.count(t.end - t.first)
+		for j := t.first; j < t.end; j++ {
+			p.parts[j].appendTo(&w, version, s)
+		}
+		w.tags()
+	}
+	if version >= 1 {
+		w.int32(0) // throttle time
+	}
+	w.tags()
+	return w.b
+}
+
+func (p *producePart) appendTo(w *writer, version int16, s *Server) {
+	w.int32(p.index)
+	w.int16(int16(s.codeOf(p.err)))
+	if p.err != nil {
+		w.int64(-1)
+	} else {
+		w.int64(int64(p.first))
+	}
+	if version >= 2 {
+		w.int64(-1) // append time: records keep the producer's
+	}
+	if version >= produceLogStart {
+		w.int64(p.logStart())
+	}
+	if version >= produceErrorMessage {
+		w.count(0) // errors by record
+		w.nullable(messageOf(p.err))
+	}
+	w.tags()
+}
+
+// logStart is the oldest offset held, -1 when that is not known.
+func (p *producePart) logStart() int64 {
+	if p.stream == nil || p.err != nil {
+		return -1
+	}
+	info, err := p.stream.Shard(int(p.index))
+	if err != nil {
+		return -1
+	}
+	return int64(info.Base)
+}
+
+// recycle keeps a call for the next request.
+func (c *conn) recycle(p *produceCall) {
+	p.decoder.release(c.s.buffers)
+	p.decoder.charge = nil
+	clear(p.topics)
+	clear(p.parts)
+	p.topics, p.parts = p.topics[:0], p.parts[:0]
+	p.transactional = false
+	c.s.calls.Put(p)
+}
+
+// writer appends the fields of an answer.
+type writer struct {
+	b        []byte
+	flexible bool
+}
+
+func (w *writer) int16(v int16) { w.b = binary.BigEndian.AppendUint16(w.b, uint16(v)) }
+func (w *writer) int32(v int32) { w.b = binary.BigEndian.AppendUint32(w.b, uint32(v)) }
+func (w *writer) int64(v int64) { w.b = binary.BigEndian.AppendUint64(w.b, uint64(v)) }
+
+func (w *writer) count(n int) {
+	if w.flexible {
+		w.b = appendUvarint(w.b, uint32(n)+1)
+		return
+	}
+	w.int32(int32(n))
+}
+
+// nullCount is the length of an array, or of bytes, that are null.
+func (w *writer) nullCount() { w.count(-1) }
+
+func (w *writer) text(s []byte) {
+	if w.flexible {
+		w.b = appendUvarint(w.b, uint32(len(s))+1)
+	} else {
+		w.int16(int16(len(s)))
+	}
+	w.b = append(w.b, s...)
+}
+
+func (w *writer) nullable(s *string) {
+	switch {
+	case s != nil:
+		w.text([]byte(*s))
+	case w.flexible:
+		w.b = append(w.b, 0)
+	default:
+		w.int16(-1)
+	}
+}
+
+func (w *writer) tags() {
+	if w.flexible {
+		w.b = append(w.b, 0)
+	}
+}

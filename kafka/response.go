@@ -1,0 +1,87 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// response is an answer: one buffer with everything, or, for fetched records, the
+// pieces of two buffers in turn.
+type response struct {
+	buf *buffer
+	// records and pieces are set for fetched records: pieces alias both buffers.
+	records *buffer
+	pieces  net.Buffers
+	// held is response memory to give back.
+	held int64
+}
+
+// beginResponse gives a buffer with room for the length and with the header.
+func (c *conn) beginResponse(x *exchange, size int) *buffer {
+	buf := c.s.buffers.get(max(size, 256))
+	b := binary.BigEndian.AppendUint32(append(buf.b[:0], 0, 0, 0, 0), uint32(x.correlation))
+	if x.key != keyAPIVersions && c.s.flexible(x.key, x.version) {
+		b = append(b, 0)
+	}
+	buf.b = b
+	return buf
+}
+
+// finish fills in the length of a response in one buffer.
+func finish(buf *buffer) *response {
+	binary.BigEndian.PutUint32(buf.b, uint32(len(buf.b)-frameLengthSize))
+	return &response{buf: buf}
+}
+
+// reply is the response with a body of the codec's.
+func (c *conn) reply(x *exchange, body kmsg.Response) *response {
+	body.SetVersion(x.version)
+	buf := c.beginResponse(x, 0)
+	buf.b = body.AppendTo(buf.b)
+	return finish(buf)
+}
+
+func (r *response) writeTo(nc net.Conn) error {
+	if r.pieces == nil {
+		_, err := nc.Write(r.buf.b)
+		return err
+	}
+	if _, plain := nc.(*net.TCPConn); plain {
+		_, err := r.pieces.WriteTo(nc)
+		return err
+	}
+	for _, piece := range r.pieces {
+		if _, err := nc.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) releaseResponse(r *response) {
+	if r == nil {
+		return
+	}
+	c.s.buffers.put(r.buf)
+	c.s.buffers.put(r.records)
+	c.s.responses.give(r.held)
+}
+
+// keptFactor is what a small request that was read may still hold, per byte of it.
+const keptFactor = 16
+
+// decodeBody reads a request's body with the codec, which copies what it keeps, and
+// gives back the memory that only reading might have taken.
+func (c *conn) decodeBody(x *exchange, into kmsg.Request) error {
+	into.SetVersion(x.version)
+	if err := into.ReadFrom(x.body); err != nil {
+		return &requestError{"a " + kmsg.NameForKey(x.key) + " request that cannot be read: " + err.Error()}
+	}
+	if over := x.frame.held - keptFactor*int64(len(x.frame.buf.b)); over > 0 {
+		x.frame.held -= over
+		c.s.requests.give(over)
+	}
+	return nil
+}
