@@ -124,21 +124,25 @@ func (c *Config) validate() error {
 // Store is the storage behind the durable streams; nil without a root.
 func (b *Broker) Store() *engine.Store { return b.store }
 
-// Stream gives a registered stream.
+// Stream gives a registered stream. One whose definition cannot be read is an
+// *UnavailableError.
 func (b *Broker) Stream(name StreamName) (*Stream, error) {
-	b.mu.Lock()
-	s := b.mu.streams[name]
-	b.mu.Unlock()
-	switch {
-	case s == nil:
-		if err := name.Validate(); err != nil {
-			return nil, err
-		}
-		return nil, &NotFoundError{Stream: name}
-	case s.err != nil:
+	if s := b.lookUp(name); s != nil && s.err == nil {
+		return s, nil
+	}
+	if err := name.Validate(); err != nil {
+		return nil, err
+	}
+	if s := b.lookUp(unreadableName(fileName(name))); s != nil {
 		return nil, &UnavailableError{Stream: name, Shard: -1, State: StateRefused, Err: s.err}
 	}
-	return s, nil
+	return nil, &NotFoundError{Stream: name}
+}
+
+func (b *Broker) lookUp(name StreamName) *Stream {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.streams[name]
 }
 
 // Streams describes every stream, sorted by name.

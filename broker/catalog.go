@@ -50,8 +50,14 @@ func (b *Broker) registerUnreadable(file string, err error) {
 	b.cfg.Logger.Error("a stream is not served", "error", err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	name := StreamName{Stream: strings.TrimSuffix(file, definitionSuffix)}
+	name := unreadableName(file)
 	b.mu.streams[name] = &Stream{broker: b, name: name, err: err}
+}
+
+// unreadableName is what the name of a definition's file tells of the stream's. No
+// stream is called that: its other parts are empty.
+func unreadableName(file string) StreamName {
+	return StreamName{Stream: strings.TrimSuffix(file, definitionSuffix)}
 }
 
 func (b *Broker) newStream(d definition) *Stream {
@@ -208,9 +214,6 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 	if err := b.room(1, d.Shards); err != nil {
 		return nil, err
 	}
-	if err := b.nameIsFree(name); err != nil {
-		return nil, err
-	}
 	s := b.newStream(d)
 	shards := *s.shards.Load()
 	err := b.openAll(ctx, s, shards)
@@ -222,17 +225,6 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 	}
 	b.register(s, len(shards))
 	return s, nil
-}
-
-// nameIsFree refuses to replace a definition that is there and cannot be read.
-func (b *Broker) nameIsFree(name StreamName) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.mu.streams[StreamName{Stream: strings.TrimSuffix(fileName(name), definitionSuffix)}]
-	if s == nil {
-		return nil
-	}
-	return &UnavailableError{Stream: name, Shard: -1, State: StateRefused, Err: s.err}
 }
 
 // room refuses more than the server may hold.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +61,10 @@ func (d definition) encode() ([]byte, error) {
 	return append(file, '\n'), err
 }
 
-// decodeDefinition reads a file and holds it to the rules of a new stream.
+// decodeDefinition reads a file and holds it to the rules of a new stream. Only
+// what encode would write is read: JSON is lenient about what lies around the
+// checksum and about fields it does not know, and would read some rot and some
+// settings of another build as if they were not there.
 func decodeDefinition(b []byte) (definition, error) {
 	var (
 		file definitionFile
@@ -78,7 +82,13 @@ func decodeDefinition(b []byte) (definition, error) {
 	if err := json.Unmarshal(file.Definition, &d); err != nil {
 		return d, err
 	}
-	return d, d.validate()
+	if err := d.validate(); err != nil {
+		return d, err
+	}
+	if written, err := d.encode(); err != nil || !bytes.Equal(written, b) {
+		return d, errors.Join(err, errors.New("it is not as this build writes it: damaged, edited, or from another build"))
+	}
+	return d, nil
 }
 
 func (d definition) validate() error {
