@@ -217,3 +217,22 @@ func (c *client) json(ctx context.Context, r request, into any) (err error) {
 	}
 	return nil
 }
+
+// read reads one page of records.
+func (c *client) read(ctx context.Context, r request) (records []feedRecord, err error) {
+	answer, err := c.do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer joined(&err, answer.Body.Close)
+	lines := json.NewDecoder(io.LimitReader(answer.Body, clientDocumentMax))
+	for {
+		var record feedRecord
+		if err := lines.Decode(&record); errors.Is(err, io.EOF) {
+			return records, nil
+		} else if err != nil {
+			return records, fmt.Errorf("the server's answer cannot be read: %w", err)
+		}
+		records = append(records, record)
+	}
+}

@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strconv"
+	"sync/atomic"
 
+	"felix.local/felix/broker"
 	"felix.local/felix/engine"
 )
 
 type demoCommand struct {
-	Dir    string `name:"dir" type:"path" placeholder:"DIR" help:"directory for the demo's logs, on the disk in question; default: a temporary one"`
-	Keep   bool   `name:"keep" help:"leave the logs behind"`
-	Cycles int    `name:"cycles" default:"3" placeholder:"N" help:"times the writer is killed"`
-	Acks   int    `name:"acks" default:"200" placeholder:"N" help:"acknowledgements after which the writer is killed"`
+	Dir    string `name:"dir" type:"path" placeholder:"DIR" help:"directory for the demo's streams, on the disk in question; default: a temporary one"`
+	Keep   bool   `name:"keep" help:"leave the streams behind"`
+	Cycles int    `name:"cycles" default:"3" placeholder:"N" help:"times the server is killed"`
+	Acks   int    `name:"acks" default:"200" placeholder:"N" help:"acknowledgements after which it is killed"`
 	backendFlags
 	outputFlags
 }
@@ -24,12 +26,26 @@ func (c *demoCommand) Validate() error {
 	return validate(limit{"cycles", int64(c.Cycles), 1, 10_000}, limit{"acks", int64(c.Acks), 1, 1_000_000})
 }
 
-// The demo's logs are small, so that a few hundred records roll segments.
 const (
+	// The demo's segments are small, so that the default run rolls some.
 	demoSegmentBytes = 32 << 10
 	demoIndexSpacing = 1024
-	demoPayloadBytes = 128
+	// demoOrders is how many records each stream gets before the first kill.
+	demoOrders = 500
+	// demoPublishers publish while the server is killed.
+	demoPublishers = 4
 )
+
+// orders is the durable stream, telemetry the one that is not.
+func orders() broker.StreamName {
+	return broker.StreamName{Tenant: "t1", Namespace: "default", Stream: "orders"}
+}
+
+func telemetry() broker.StreamName {
+	return broker.StreamName{Tenant: "t1", Namespace: "default", Stream: "telemetry"}
+}
+
+func demoOrder(i uint64) string { return fmt.Sprintf("order-%04d", i) }
 
 // claimEvent is one statement, with the numbers it was checked with.
 type claimEvent struct {
@@ -75,6 +91,17 @@ type demo struct {
 	backend engine.Backend
 	claims  int
 	failed  int
+
+	root    string
+	program string
+	server  *serveProcess
+	client  *client
+	// feed is the subscription to orders, over all servers.
+	feed *demoFeed
+	// acked is what was acknowledged, by offset.
+	acked map[uint64]string
+	// next numbers the orders.
+	next atomic.Uint64
 }
 
 // claim checks a statement and says with which numbers.
@@ -86,6 +113,7 @@ func (d *demo) claim(ok bool, claim, checked string, args ...any) error {
 	return d.out.emit(claimEvent{Claim: claim, OK: ok, Checked: fmt.Sprintf(checked, args...)})
 }
 
+// Run publishes, kills, restarts, resumes and verifies.
 func (c *demoCommand) Run(a *app) (err error) {
 	config, err := c.backendFlags.config()
 	if err != nil {
@@ -93,21 +121,23 @@ func (c *demoCommand) Run(a *app) (err error) {
 	}
 	config.FsyncMode, config.SegmentBytes, config.IndexSpacingBytes = engine.FsyncOnCommit, demoSegmentBytes, demoIndexSpacing
 	config.Logger = a.logger
-	dir, remove, err := c.directory()
+	root, remove, err := c.directory()
 	if err != nil {
 		return err
 	}
 	defer joined(&err, remove)
-	d := &demo{demoCommand: c, app: a, out: a.output(c.outputFlags), config: config}
-	for cycle := range c.Cycles {
-		if err := d.crash(filepath.Join(dir, "crash"), cycle); err != nil {
-			return err
-		}
-	}
-	if err := d.unchanged(filepath.Join(dir, "crash")); err != nil {
+	program, err := os.Executable()
+	if err != nil {
 		return err
 	}
-	if err := d.restart(filepath.Join(dir, "restart")); err != nil {
+	d := &demo{
+		demoCommand: c, app: a, out: a.output(c.outputFlags), config: config, root: root, program: program,
+		feed: new(demoFeed), acked: make(map[uint64]string),
+	}
+	if err := d.online(); err != nil {
+		return err
+	}
+	if err := d.offline(); err != nil {
 		return err
 	}
 	err = d.out.emit(demoEvent{Claims: d.claims, Failed: d.failed, Backend: backendName(d.backend), Reason: d.backend.Reason})
@@ -117,7 +147,34 @@ func (c *demoCommand) Run(a *app) (err error) {
 	return err
 }
 
-// directory is where the demo's logs go, and what removes them.
+// online is the part with servers.
+func (d *demo) online() (err error) {
+	if err := d.start(); err != nil {
+		return err
+	}
+	defer func() {
+		if d.server != nil {
+			err = errors.Join(err, d.server.kill())
+		}
+	}()
+	if err := d.fill(); err != nil {
+		return err
+	}
+	for cycle := range d.Cycles {
+		if err := d.crash(cycle); err != nil {
+			return err
+		}
+	}
+	if err := d.checkTelemetry(); err != nil {
+		return err
+	}
+	if err := d.checkGoingOn(); err != nil {
+		return err
+	}
+	return d.checkStop()
+}
+
+// directory is where the demo's streams go, and what removes them.
 func (c *demoCommand) directory() (string, func() error, error) {
 	if c.Dir != "" {
 		if err := os.MkdirAll(c.Dir, 0o750); err != nil {
@@ -134,56 +191,57 @@ func (c *demoCommand) directory() (string, func() error, error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// opened runs f on the log of a shard directory and closes it.
-func (d *demo) opened(dir string, f func(*engine.Log) error) (err error) {
-	store, log, err := engine.OpenSingle(d.app.ctx, dir, logLabel, d.config)
+// start starts a server on the demo's directory. It gets the demo's settings and no
+// others.
+func (d *demo) start() error {
+	server, err := startServe(d.app.ctx, d.program, childEnvironment(os.Environ(), given(&d.backendFlags)), d.app.stderr,
+		"--dir", d.root, "--fsync", "on_commit", "--http-addr", "127.0.0.1:0", "--kafka-addr", "off", "--admin-addr", "off",
+		"--segment-bytes", strconv.Itoa(demoSegmentBytes), "--index-spacing-bytes", strconv.Itoa(demoIndexSpacing))
 	if err != nil {
 		return err
 	}
-	d.backend = store.Backend()
-	defer joined(&err, func() error { return store.Close(context.WithoutCancel(d.app.ctx)) })
-	return f(log)
+	d.server = server
+	d.client, err = server.client()
+	return err
 }
 
-// unchanged opens and closes a recovered log twice and compares all bytes.
-func (d *demo) unchanged(dir string) error {
-	nothing := func(*engine.Log) error { return nil }
-	var digests [3]string
-	for i := range digests {
-		var err error
-		if digests[i], err = directoryDigest(dir); err != nil {
-			return err
-		}
-		if i < len(digests)-1 {
-			if err := d.opened(dir, nothing); err != nil {
+// fill creates the streams and publishes the first orders to both, one by one.
+func (d *demo) fill() error {
+	ctx := d.app.ctx
+	if _, err := d.client.create(ctx, orders(), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+		return err
+	}
+	if _, err := d.client.create(ctx, telemetry(), definitionDocument{Durable: false, Shards: 1, Format: "raw"}); err != nil {
+		return err
+	}
+	for i := range uint64(demoOrders) {
+		for _, name := range []broker.StreamName{orders(), telemetry()} {
+			got, err := d.publish(ctx, name, demoOrder(i))
+			if err != nil {
 				return err
 			}
-		}
-	}
-	return d.claim(digests[0] == digests[1] && digests[1] == digests[2],
-		"opening a recovered log again changes no byte",
-		"directory digests %.12s, %.12s, %.12s over two reopenings", digests[0], digests[1], digests[2])
-}
-
-// records reads the log from its base to its tail, in pages.
-func records(a *app, log *engine.Log, each func(offset uint64, payload []byte) error) error {
-	for next := log.BaseOffset(); next < log.TailOffset(); {
-		page, err := log.ReadRange(a.ctx, next, pageBytes)
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			return errors.New("a read below the tail returned nothing")
-		}
-		for _, r := range page {
-			if r.Offset != next {
-				return fmt.Errorf("offset %d where %d was due", r.Offset, next)
+			if got.FirstOffset != i {
+				return fmt.Errorf("%s was given offset %d in %s, want %d", demoOrder(i), got.FirstOffset, name, i)
 			}
-			if err := each(r.Offset, r.Payload); err != nil {
-				return err
-			}
-			next++
 		}
+		d.acked[i] = demoOrder(i)
 	}
+	d.next.Store(demoOrders)
 	return nil
+}
+
+func (d *demo) publish(ctx context.Context, name broker.StreamName, payload string) (publishedEvent, error) {
+	return d.client.publish(ctx, name, nil, "application/octet-stream", []byte(payload))
+}
+
+// describe asks the server about a stream's only shard.
+func (d *demo) describe(name broker.StreamName) (shardDocument, error) {
+	var stream streamDocument
+	if err := d.client.json(d.app.ctx, request{method: "GET", path: streamPath(name)}, &stream); err != nil {
+		return shardDocument{}, err
+	}
+	if len(stream.ShardList) != 1 {
+		return shardDocument{}, fmt.Errorf("%s has %d shards, want 1", name, len(stream.ShardList))
+	}
+	return stream.ShardList[0], nil
 }

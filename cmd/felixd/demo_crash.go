@@ -1,135 +1,138 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+	"sync"
+	"sync/atomic"
 
-	"felix.local/felix/bench"
+	"felix.local/felix/device"
 	"felix.local/felix/engine"
+	"felix.local/felix/recovery"
 )
 
-// crash kills a writer in the middle of appending, recovers its log and checks
-// that everything it was told is durable is there.
-func (d *demo) crash(dir string, cycle int) error {
-	acked, err := d.writeAndKill(dir)
+// crash kills the server while publishers publish and a subscription follows, starts
+// it again, resumes, and checks that everything acknowledged is there.
+func (d *demo) crash(cycle int) error {
+	// Every second subscription ends when half of the records are there, so that
+	// there is something to resume.
+	if err := d.publishAndKill(cycle%2 == 0); err != nil {
+		return err
+	}
+	if err := d.checkLeft(cycle); err != nil {
+		return err
+	}
+	if err := d.start(); err != nil {
+		return err
+	}
+	shard, err := d.describe(orders())
 	if err != nil {
 		return err
 	}
-	return d.opened(dir, func(log *engine.Log) error {
-		report := log.Recovery()
-		verified := uint64(0)
-		problem := records(d.app, log, func(offset uint64, payload []byte) error {
-			verified++
-			return bench.CheckPayload(payload, offset, demoPayloadBytes)
-		})
-		checked := fmt.Sprintf("cycle %d: the first %d records were acknowledged, %d read back from offset %d on and compared, next offset %d, %d segments, %d bytes cut by recovery",
-			cycle+1, acked+1, verified, log.BaseOffset(), log.TailOffset(), len(log.Segments()), report.TruncatedBytes)
-		if problem != nil {
-			checked += "; " + problem.Error()
-		}
-		return d.claim(problem == nil && log.BaseOffset() == 0 && verified == log.TailOffset() && log.TailOffset() > acked,
-			"a killed writer loses nothing it was told is durable", "%s", checked)
-	})
-}
-
-// writeAndKill has a writer append until it is killed.
-func (d *demo) writeAndKill(dir string) (acked uint64, err error) {
-	self, err := os.Executable()
+	seen := len(d.feed.payloads)
+	problem := d.catchUp(shard.NextOffset)
+	missing, twice := d.missing()
+	more := ""
+	if problem != nil {
+		more = "; " + problem.Error()
+	}
+	err = d.claim(problem == nil && missing == 0 && shard.NextOffset >= uint64(len(d.acked)),
+		"a killed server loses nothing that it acknowledged",
+		"cycle %d: %d records were acknowledged, %d of them are missing or differ, next offset %d%s",
+		cycle+1, len(d.acked), missing, shard.NextOffset, more)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	v := victim{
-		program: self, acks: d.Acks, stderr: d.app.stderr,
-		env: childEnvironment(os.Environ(), given(&d.backendFlags)),
-		flags: []string{
-			"--dir", dir, "--fsync", "on_commit", "--payload-bytes", strconv.Itoa(demoPayloadBytes),
-			"--segment-bytes", strconv.Itoa(demoSegmentBytes), "--index-spacing-bytes", strconv.Itoa(demoIndexSpacing),
-		},
-	}
-	return v.run(d.app.ctx)
+	return d.claim(problem == nil && twice == 0 && uint64(len(d.feed.payloads)) == shard.NextOffset,
+		"a subscription resumed after the kill gets every record once, in order",
+		"cycle %d: %d records before, resumed at offset %d, %d to the end, %d given twice%s",
+		cycle+1, seen, seen, len(d.feed.payloads), twice, more)
 }
 
-// victim is a writer that is killed while it appends.
-type victim struct {
-	program string
-	// flags are added to those of an endless writer that reports; env is its
-	// whole environment, nil for this process's own.
-	flags, env []string
-	// acks is the number of acknowledgements after which it is killed.
-	acks int
-	// acked, when not nil, is told the number of acknowledgements so far.
-	acked  func(acks int)
-	stderr io.Writer
-}
-
-// run starts the writer, kills it while it goes on, and returns the last offset
-// it reported as acknowledged.
-func (v victim) run(ctx context.Context) (acked uint64, err error) {
-	child := exec.CommandContext(ctx, v.program)
-	child.Args = append([]string{"felixd", "log", "write", "--json", "--report-acks"}, v.flags...)
-	child.Env = v.env
-	child.Stderr = v.stderr
-	events, err := child.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	if err := child.Start(); err != nil {
-		return 0, err
-	}
-	acks := 0
-	lines := bufio.NewScanner(events)
-	for lines.Scan() {
-		var e struct {
-			Event string `json:"event"`
-			ackEvent
-		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Event != "ack" {
-			continue // the last line may be cut off by the kill
-		}
-		acks++
-		if v.acked != nil {
-			v.acked(acks)
-		}
-		acked = e.LastOffset
-		if acks == v.acks {
-			// From here on lines are read that the writer put in the pipe
-			// before it died: those acknowledgements count too.
-			if err := child.Process.Kill(); err != nil {
-				return 0, err
+// publishAndKill kills the server after so many acknowledgements, while publishers
+// and, unless it leaves before, a subscription go on.
+func (d *demo) publishAndKill(leaves bool) error {
+	ctx, cancel := context.WithCancel(d.app.ctx)
+	defer cancel()
+	var following, publishing sync.WaitGroup
+	following.Go(func() { _ = d.follow(ctx) }) // what ended it is met again when it is resumed
+	var mu sync.Mutex                          // guards acked
+	var acks atomic.Int64
+	enough := make(chan struct{})
+	failures := make(chan error, demoPublishers)
+	for range demoPublishers {
+		publishing.Go(func() {
+			for {
+				payload := demoOrder(d.next.Add(1) - 1)
+				got, err := d.publish(d.app.ctx, orders(), payload)
+				if err != nil {
+					failures <- err
+					return
+				}
+				mu.Lock()
+				d.acked[got.FirstOffset] = payload
+				mu.Unlock()
+				n := acks.Add(1)
+				if leaves && n == int64(d.Acks/2) {
+					cancel()
+				}
+				if n == int64(d.Acks) {
+					close(enough)
+				}
 			}
+		})
+	}
+	var early error
+	select {
+	case <-enough:
+	case early = <-failures:
+	}
+	// The answers to publishes that the server wrote before it died still arrive, and
+	// those acknowledgements count too.
+	err := d.server.kill()
+	d.server = nil
+	publishing.Wait()
+	cancel()
+	following.Wait()
+	if d.app.ctx.Err() != nil {
+		return d.app.ctx.Err()
+	}
+	if early != nil {
+		return early
+	}
+	return err
+}
+
+// checkLeft looks at what a kill left, as felixd log inspect does.
+func (d *demo) checkLeft(cycle int) error {
+	dirs, err := shardDirectories(d.app.ctx, d.root)
+	if err != nil {
+		return err
+	}
+	policy := recovery.Policy{IndexSpacingBytes: demoIndexSpacing, SideCopiesKept: d.config.SideCopiesKept}
+	refused := 0
+	for _, dir := range dirs {
+		snapshot, err := recovery.Inspect(device.OS(), dir, logLabel, policy)
+		if err != nil {
+			return err
+		}
+		if recovery.Decide(snapshot, policy).Refused() {
+			refused++
 		}
 	}
-	err = child.Wait()
-	if ctx.Err() != nil {
-		return 0, ctx.Err() // a signal of the terminal ends the writer too, in its own way
-	}
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL && acks >= v.acks {
-			return acked, nil
-		}
-	}
-	return 0, fmt.Errorf("the writer ended by itself after %d acknowledgements: %v", acks, err)
+	return d.claim(len(dirs) == 1 && refused == 0, "what a kill leaves can be opened again",
+		"cycle %d: %d shard directories inspected, %d would be refused", cycle+1, len(dirs), refused)
 }
 
 // childEnvironment is an environment with these settings and no others: the demo
-// says itself how its writers run, and a setting of the user's that it did not
-// take from a flag must not change what it claims.
+// says itself how its servers run, and a setting of the user's that it did not take
+// from a flag must not change what it claims.
 func childEnvironment(environ []string, settings map[string]string) []string {
 	child := slices.DeleteFunc(slices.Clone(environ), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
-		return strings.HasPrefix(name, engine.VariablePrefix) && name != "FELIX_LOG_LEVEL"
+		return strings.HasPrefix(name, engine.VariablePrefix) && name != "FELIX_LOG_LEVEL" || name == "NOTIFY_SOCKET"
 	})
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		child = append(child, name+"="+settings[name])

@@ -169,31 +169,25 @@ func TestAnInterruptedDoctorEndsWithoutAReportAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// The signal of a terminal reaches the writer too, which then ends in order: the
-// demo has to say that it was interrupted, not that the writer ended by itself.
+// The signal of a terminal reaches the server too, which then ends in order: the demo
+// has to say that it was interrupted, not that the server ended by itself.
 func TestAnInterruptedDemoSaysSo(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	v := victim{
-		program: self, acks: 1 << 30, stderr: io.Discard, env: childEnvironment(os.Environ(), nil),
-		flags: []string{"--dir", filepath.Join(t.TempDir(), "log"), "--fsync", "none", "--records", "50"},
-		acked: func(n int) {
-			if n == 10 {
-				cancel()
-			}
-		},
-	}
-	if _, err := v.run(ctx); !errors.Is(err, context.Canceled) {
+	a, stdout := interrupted(1)
+	c := &demoCommand{Dir: t.TempDir(), Cycles: 2, Acks: 5}
+	if err := c.Run(a); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+	if n := strings.Count(stdout.String(), "\n"); n != 1 {
+		t.Errorf("%d claims were made, the first was the last to be:\n%s", n, stdout)
+	}
+	if entries, err := os.ReadDir(c.Dir); err != nil || len(entries) > 0 {
+		t.Errorf("left %v: %v", entries, err)
 	}
 }
 
-func TestTheDemosWritersGetItsSettingsAndNoOthers(t *testing.T) {
+func TestTheDemosServersGetItsSettingsAndNoOthers(t *testing.T) {
 	got := childEnvironment([]string{
-		"PATH=/bin", "FELIX_DURABLE_FSYNC_MODE=none", "FELIX_STORAGE_IO_URING=1", "FELIX_LOG_LEVEL=debug", "FELIX_UNKNOWN=1",
+		"PATH=/bin", "NOTIFY_SOCKET=/run/notify", "FELIX_DURABLE_FSYNC_MODE=none", "FELIX_STORAGE_IO_URING=1", "FELIX_LOG_LEVEL=debug", "FELIX_UNKNOWN=1",
 	}, given(&backendFlags{IOURing: "0", PoolWorkers: "3", RingEntries: "64", RingWorkersMax: " "}))
 	want := "PATH=/bin FELIX_LOG_LEVEL=debug FELIX_STORAGE_IO_URING=0 FELIX_STORAGE_POOL_WORKERS=3 FELIX_STORAGE_RING_ENTRIES=64"
 	if strings.Join(got, " ") != want {

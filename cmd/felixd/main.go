@@ -28,10 +28,8 @@ type commands struct {
 
 	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect and print a log."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers: kernel, io_uring, filesystem, limits, cost of a flush."`
-	Demo    demoCommand    `cmd:"" help:"Append, kill the writer, recover, verify; exits non-zero when a claim does not hold."`
+	Demo    demoCommand    `cmd:"" help:"Publish, kill the server, restart, resume, verify; exits non-zero when a claim does not hold."`
 	Version versionCommand `cmd:"" help:"Print what was built."`
-
-	DemoOrders demoOrdersCommand `cmd:"" hidden:"" help:"The part of the demo that ends without closing."`
 
 	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" help:"debug, info, warn or error; logs go to standard error"`
 }

@@ -12,6 +12,7 @@ import (
 	"felix.local/felix/broker"
 	"felix.local/felix/engine"
 	"felix.local/felix/httpapi"
+	"felix.local/felix/kafka"
 )
 
 // serverFlags are the server's own settings, as text: flag, variable and help of
@@ -33,6 +34,7 @@ type serverFlags struct {
 
 	RingRecords             string `name:"ring-records" env:"FELIX_RING_RECORDS" placeholder:"N" group:"server" help:"${FELIX_RING_RECORDS}"`
 	RingBytes               string `name:"ring-bytes" env:"FELIX_RING_BYTES" placeholder:"BYTES" group:"server" help:"${FELIX_RING_BYTES}"`
+	RingBytesTotal          string `name:"ring-bytes-total" env:"FELIX_RING_BYTES_TOTAL" placeholder:"BYTES" group:"server" help:"${FELIX_RING_BYTES_TOTAL}"`
 	SubscriberQueueCapacity string `name:"subscriber-queue-capacity" env:"FELIX_SUBSCRIBER_QUEUE_CAPACITY" placeholder:"N" group:"server" help:"${FELIX_SUBSCRIBER_QUEUE_CAPACITY}"`
 	StreamsMax              string `name:"streams-max" env:"FELIX_STREAMS_MAX" placeholder:"N" group:"server" help:"${FELIX_STREAMS_MAX}"`
 	ShardsMax               string `name:"shards-max" env:"FELIX_SHARDS_MAX" placeholder:"N" group:"server" help:"${FELIX_SHARDS_MAX}"`
@@ -112,6 +114,8 @@ func serverSettings() []serverSetting {
 			func(c *serverConfig) *int { return &c.broker.RingRecords }),
 		number("FELIX_RING_BYTES", int64(broker.DefaultRingBytes), 1, 1<<40, "bytes of them at most, per shard; the newest record is always kept",
 			func(c *serverConfig) *int64 { return &c.broker.RingBytes }),
+		number("FELIX_RING_BYTES_TOTAL", int64(broker.DefaultRingBytesTotal), 1, 1<<44, "the same over all shards; those that need more hold fewer records",
+			func(c *serverConfig) *int64 { return &c.broker.RingBytesTotal }),
 		number("FELIX_SUBSCRIBER_QUEUE_CAPACITY", broker.DefaultSubscriberQueue, 1, 1<<24, "records a subscription may be behind before it counts as full",
 			func(c *serverConfig) *int { return &c.broker.SubscriberQueue }),
 		number("FELIX_STREAMS_MAX", broker.DefaultStreamsMax, 1, 1<<24, "streams at most",
@@ -128,7 +132,7 @@ func serverSettings() []serverSetting {
 			func(c *serverConfig) *int64 { return &c.broker.BatchBytesMax }),
 		number("FELIX_HTTP_CONNECTIONS_MAX", httpapi.DefaultConnectionsMax, 1, 1<<20, "HTTP connections at most; more are closed at once",
 			func(c *serverConfig) *int { return &c.httpConnectionsMax }),
-		number("FELIX_KAFKA_CONNECTIONS_MAX", 4096, 1, 1<<20, "Kafka connections at most; more are closed at once",
+		number("FELIX_KAFKA_CONNECTIONS_MAX", kafka.DefaultConnectionsMax, 1, 1<<20, "Kafka connections at most; more are closed at once",
 			func(c *serverConfig) *int { return &c.kafkaConnectionsMax }),
 
 		seconds("FELIX_SHUTDOWN_TIMEOUT_SECONDS", 30, 1, 86_400, "seconds that an orderly end may take",
@@ -158,6 +162,9 @@ func judgeServer(c *serverConfig, settings map[string]string) (problems []string
 		if err := s.set(c, value); err != nil {
 			problems = append(problems, fmt.Sprintf("%s: %v", s.name, err))
 		}
+	}
+	if strings.TrimSpace(settings["FELIX_SUBSCRIBER_QUEUE_CAPACITY"]) == "" {
+		c.broker.SubscriberQueue = min(c.broker.SubscriberQueue, c.broker.RingRecords)
 	}
 	return append(problems, c.combinations()...)
 }

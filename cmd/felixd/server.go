@@ -13,6 +13,7 @@ import (
 	"felix.local/felix/auth"
 	"felix.local/felix/broker"
 	"felix.local/felix/cmd/felixd/metrics"
+	"felix.local/felix/kafka"
 )
 
 // server is felixd serve without flags and signals.
@@ -145,7 +146,7 @@ func (s *server) run(d *door, serve func(net.Listener) error, shutdown func(cont
 	d.serve, d.shutdown, d.ended = serve, shutdown, make(chan struct{})
 	go func() {
 		defer close(d.ended)
-		if err := d.serve(d.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := d.serve(d.listener); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, kafka.ErrServerClosed) {
 			s.failed <- fmt.Errorf("%s is served no longer: %w", d.what, err)
 		}
 	}()

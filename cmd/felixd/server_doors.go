@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"felix.local/felix/httpapi"
+	"felix.local/felix/kafka"
 )
 
 // openDoors starts HTTP and Kafka on the listeners that are bound.
@@ -21,6 +22,20 @@ func (s *server) openDoors(tlsConfig *tls.Config) error {
 		s.exporter.AttachHTTP(front)
 		s.http.listener = encrypted(s.http.listener, tlsConfig, "h2", "http/1.1")
 		s.run(s.http, front.Serve, front.Shutdown)
+	}
+	if s.kafka != nil {
+		front, err := kafka.New(kafka.Config{
+			Broker: s.broker, Credentials: s.credentials, Logger: s.logger,
+			AdvertisedAddr: s.config.kafkaAdvertised, AutoCreate: s.config.kafkaAutoCreate,
+			DefaultTenant: s.config.defaultTenant, DefaultNamespace: s.config.defaultNamespace,
+			ConnectionsMax: s.config.kafkaConnectionsMax,
+		})
+		if err != nil {
+			return err
+		}
+		s.exporter.AttachKafka(front)
+		s.kafka.listener = encrypted(s.kafka.listener, tlsConfig)
+		s.run(s.kafka, front.Serve, front.Shutdown)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type Metrics struct {
 	source   atomic.Pointer[Source]
 	broker   atomic.Pointer[BrokerSource]
 	http     atomic.Pointer[HTTPSource]
+	kafka    atomic.Pointer[KafkaSource]
 
 	appendBatch, appendDuration prometheus.Histogram
 	syncDuration, syncBatch     prometheus.Histogram
@@ -53,7 +54,7 @@ func New() *Metrics {
 	}
 	m.registry.MustRegister(
 		m.appendBatch, m.appendDuration, m.syncDuration, m.syncBatch, m.readDuration, m.recoveryDuration,
-		m.httpDuration, &storeCollector{m}, &brokerCollector{m}, &httpCollector{m},
+		m.httpDuration, &storeCollector{m}, &brokerCollector{m}, &httpCollector{m}, &kafkaCollector{m},
 	)
 	return m
 }
