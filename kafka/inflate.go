@@ -87,7 +87,7 @@ func (f *inflater) zstd(src []byte, max int64, charge func(int64) error) (*buffe
 		var err error
 		// One goroutine, the caller's: a decoder that is dropped leaves nothing behind.
 		r, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(uint64(f.max)), zstd.WithDecoderMaxWindow(windowMax(f.max)))
+			zstd.WithDecoderMaxMemory(windowMax(f.max)), zstd.WithDecoderMaxWindow(windowMax(f.max)))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
@@ -99,9 +99,10 @@ func (f *inflater) zstd(src []byte, max int64, charge func(int64) error) (*buffe
 	return f.readAll("zstd", r, len(src), max, charge)
 }
 
-// windowMax is the largest window a zstd frame may ask for: as much as it may hold.
+// windowMax is the largest window a zstd frame may ask for: as much as it may hold,
+// but the 8 MiB that every decoder should take in any case.
 func windowMax(inflatedMax int64) uint64 {
-	const least, most = 1 << 10, 1 << 29 // what the decoder takes
+	const least, most = 8 << 20, 1 << 29
 	return uint64(min(max(inflatedMax, least), most))
 }
 

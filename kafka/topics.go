@@ -82,7 +82,7 @@ func (c *conn) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	}
 	stream, err := c.s.create(ctx, name, cfg)
 	if err != nil {
-		return cfg, err
+		return cfg, partitionsError(err)
 	}
 	return stream.Config(), nil
 }
@@ -191,5 +191,14 @@ func (c *conn) growTopic(ctx context.Context, t *kmsg.CreatePartitionsRequestTop
 	if validateOnly {
 		return nil
 	}
-	return stream.Grow(ctx, int(t.Count))
+	return partitionsError(stream.Grow(ctx, int(t.Count)))
+}
+
+// partitionsError says of a size that it is the number of partitions: nothing else
+// of a definition has one.
+func partitionsError(err error) error {
+	if is[*broker.TooLargeError](err) {
+		return &failure{code: codeInvalidPartitions, text: err.Error(), err: err}
+	}
+	return err
 }
