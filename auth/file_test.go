@@ -14,7 +14,7 @@ func TestAFileThatOthersCouldReadOrChangeIsRefused(t *testing.T) {
 	path := fileOf(t, lineOf(t, "a", "read:*"))
 	for mode, allowed := range map[fs.FileMode]bool{
 		0o600: true, 0o400: true, 0o640: true, 0o440: true,
-		0o644: false, 0o604: false, 0o660: false, 0o620: false, 0o602: false, 0o666: false, 0o641: false,
+		0o644: false, 0o604: false, 0o660: false, 0o620: false, 0o602: false, 0o666: false, 0o641: false, 0o650: false,
 	} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)

@@ -134,8 +134,9 @@ func TestAVerificationIsRepeatedWithoutDerivation(t *testing.T) {
 	verify("a", "wrong", 1, 0)
 	verify("nobody", "wrong", 1, 0)
 	verify("a", secretOf("a"), 0, 1)
-	// A name and a secret with the same letters in other places are another pair.
-	verify("a"+secretOf("a")[:1], secretOf("a")[1:], 1, 0)
+	if table := c.table.Load(); table.digest("ab", "c") == table.digest("a", "bc") || table.digest("a", "c") != table.digest("a", "c") {
+		t.Error("pairs are not told apart")
+	}
 	if err := c.Reload(); err != nil {
 		t.Fatal(err)
 	}
