@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 
@@ -103,7 +104,7 @@ func brokerErrors() []errorRow {
 			func(e *broker.UnavailableError, p *problem) {
 				p.set("state", e.State.String())
 				p.set("shard", e.Shard)
-				p.set("reason", e.Err.Error())
+				p.set("reason", fmt.Sprint(e.Err))
 			}).retry(retryLater),
 		row(http.StatusTooManyRequests, codeBackPressure, "a slow subscription with when_full=block holds publishers back; nothing was appended; try again",
 			func(e *broker.BlockedError, p *problem) { p.set("shard", e.Shard) }).retry(retrySoon),
@@ -136,6 +137,7 @@ func engineErrors() []errorRow {
 			}),
 		row[*engine.ShardMismatchError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil),
 		row[*engine.AlreadyOpenError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil),
+		row[*engine.DeletingError](http.StatusServiceUnavailable, codeUnavailable, "try again when the deletion is through", nil).retry(retrySoon),
 		row[*engine.LogError](http.StatusServiceUnavailable, codeStorageError, "see the message; nothing was appended; try again", nil).
 			retry(retrySoon).wrapping(),
 		row[*engine.BackendLostError](http.StatusServiceUnavailable, codeUnavailable, "the server has to be restarted", nil).retry(retryLater),

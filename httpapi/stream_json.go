@@ -101,20 +101,7 @@ func formatName(r *reader) (broker.Format, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch string(text) {
-	case "raw":
-		return broker.FormatRaw, nil
-	case "kafka":
-		return broker.FormatKafka, nil
-	}
-	return 0, fmt.Errorf("%q is no format; raw and kafka are", short(string(text)))
-}
-
-func formatText(f broker.Format) string {
-	if f == broker.FormatKafka {
-		return "kafka"
-	}
-	return "raw"
+	return broker.ParseFormat(short(string(text)))
 }
 
 func fsyncName(r *reader) (*engine.FsyncMode, error) {
@@ -147,9 +134,10 @@ type streamJSON struct {
 	Tenant    string `json:"tenant"`
 	Namespace string `json:"namespace"`
 	Stream    string `json:"stream"`
-	Durable   bool   `json:"durable"`
-	Shards    int    `json:"shards"`
-	Format    string `json:"format"`
+	// The definition is absent when it cannot be read.
+	Durable *bool   `json:"durable,omitempty"`
+	Shards  *int    `json:"shards,omitempty"`
+	Format  *string `json:"format,omitempty"`
 	// Fsync is absent from an in-memory stream, as retention is.
 	Fsync            *string  `json:"fsync,omitempty"`
 	RetentionBytes   *int64   `json:"retention_bytes,omitempty"`
@@ -175,11 +163,13 @@ type shardJSON struct {
 
 // describe renders a stream.
 func describe(info broker.StreamInfo, withShards bool) streamJSON {
-	s := streamJSON{
-		Tenant: info.Name.Tenant, Namespace: info.Name.Namespace, Stream: info.Name.Stream,
-		Durable: info.Config.Durable, Shards: info.Config.Shards, Format: formatText(info.Config.Format),
-		RetentionBytes: info.Config.RetentionBytes, Error: reason(info.Err),
+	s := streamJSON{Tenant: info.Name.Tenant, Namespace: info.Name.Namespace, Stream: info.Name.Stream, Error: reason(info.Err)}
+	if info.Err != nil {
+		return s
 	}
+	format := info.Config.Format.String()
+	s.Durable, s.Shards, s.Format = &info.Config.Durable, &info.Config.Shards, &format
+	s.RetentionBytes = info.Config.RetentionBytes
 	if info.Config.Fsync != nil {
 		mode := info.Config.Fsync.String()
 		s.Fsync = &mode

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+func TestAStreamIsCreatedOnceAndChangedAfter(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	created := f.send("PUT", orders, `{"shards":2,"fsync":"on_commit","retention_bytes":1000}`, "Content-Type: application/json").want(http.StatusCreated)
+	if created.header.Get("Location") != orders {
+		t.Errorf("%v", created.header)
+	}
+	var s streamJSON
+	created.json(&s)
+	if !*s.Durable || *s.Shards != 2 || *s.Format != "raw" || *s.Fsync != "on_commit" || *s.RetentionBytes != 1000 || len(s.ShardList) != 2 {
+		t.Errorf("%s", created.body)
+	}
+	f.send("PUT", orders, `{"shards":2,"fsync":"on_commit","retention_bytes":1000}`).want(http.StatusOK)
+	f.send("PUT", orders, `{"shards":4,"retention_seconds":60}`).want(http.StatusOK).json(&s)
+	if *s.Shards != 4 || *s.RetentionSeconds != 60 {
+		t.Errorf("%+v", s)
+	}
+	conflict := f.send("PUT", orders, `{"durable":false}`).refused(http.StatusConflict, "conflict")
+	if conflict["field"] != "durable" {
+		t.Errorf("%v", conflict)
+	}
+	f.send("PUT", orders, `{"format":"kafka","shards":4}`).refused(http.StatusConflict, "conflict")
+	f.send("DELETE", orders, "").want(http.StatusNoContent)
+	f.send("GET", orders, "").refused(http.StatusNotFound, "stream_not_found")
+	f.send("DELETE", orders, "").refused(http.StatusNotFound, "stream_not_found")
+	f.send("PUT", orders, "").want(http.StatusCreated)
+}
+
+func TestAStreamIsServedAgainAfterARestart(t *testing.T) {
+	root := t.TempDir()
+	t.Run("before", func(t *testing.T) {
+		f := start(t, durable(t, root), Config{})
+		f.stream(`{"format":"kafka"}`)
+		f.send("POST", orders+"/records?key=k", "kept").want(http.StatusOK)
+	})
+	f := start(t, durable(t, root), Config{})
+	lines := f.send("GET", orders+"/records", "").want(http.StatusOK).lines()
+	if len(lines) != 1 || *lines[0].Text != "kept" || *lines[0].Key != "k" {
+		t.Errorf("%+v", lines)
+	}
+	f.send("PUT", orders, `{"format":"kafka"}`).want(http.StatusOK)
+}
+
+func TestADurableStreamNeedsStorage(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	f.send("PUT", orders, "").refused(http.StatusConflict, "no_storage")
+	var s streamJSON
+	f.send("PUT", orders, `{"durable":false}`).want(http.StatusCreated).json(&s)
+	if *s.Durable || s.Fsync != nil || s.RetentionBytes != nil || s.RetentionSeconds != nil {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBadDefinitionsAreRefused(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	for _, body := range []string{
+		`{`, `[]`, `null`, `{} {}`, `{"shards":0}`, `{"shards":-1}`, `{"shards":1.5}`, `{"shards":"1"}`, `{"shards":99999999999}`,
+		`{"Durable":true}`, `{"durable":1}`, `{"durable":true,"durable":true}`, `{"format":"avro"}`, `{"fsync":"sometimes"}`,
+		`{"retention_bytes":-1}`, `{"retention_seconds":99999999999999}`, `{"unknown":1}`,
+	} {
+		f.send("PUT", orders, body).refused(http.StatusBadRequest, codeInvalidBody)
+	}
+	f.send("PUT", orders, `{"shards":1000000}`).refused(http.StatusRequestEntityTooLarge, codeTooLarge)
+	f.send("PUT", orders, `{"durable":false,"fsync":"none"}`).want(http.StatusBadRequest)
+	f.send("PUT", orders, `{}`, "Content-Type: application/xml").refused(http.StatusUnsupportedMediaType, "unsupported_media_type")
+	f.send("PUT", orders, string(make([]byte, definitionBytesMax+1))).refused(http.StatusRequestEntityTooLarge, codeTooLarge)
+	f.send("PUT", orders, `{"durable":null,"shards":null,"format":null,"fsync":null,"retention_bytes":null,"retention_seconds":null}`).want(http.StatusCreated)
+}
+
+func TestAListComesInPages(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	for i := range 5 {
+		f.send("PUT", fmt.Sprintf("/v1/streams/a/n/s%d", i), `{"durable":false}`).want(http.StatusCreated)
+	}
+	f.send("PUT", "/v1/streams/a-b/n/s", `{"durable":false}`).want(http.StatusCreated)
+	var names []string
+	after := ""
+	for range 10 {
+		var page listJSON
+		f.send("GET", "/v1/streams?limit=2"+after, "").want(http.StatusOK).json(&page)
+		for _, s := range page.Streams {
+			names = append(names, s.Tenant+"/"+s.Stream)
+		}
+		if page.After == "" {
+			break
+		}
+		after = "&after=" + page.After
+	}
+	if got := fmt.Sprint(names); got != "[a/s0 a/s1 a/s2 a/s3 a/s4 a-b/s]" {
+		t.Errorf("%s", got)
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?after=x", "?after=a/b/../c", "?after="} {
+		f.send("GET", "/v1/streams"+query, "").refused(http.StatusBadRequest, codeInvalidParameter)
+	}
+}
+
+func TestRetentionRunsWhenAsked(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	f.stream(`{"retention_bytes":4096}`)
+	for range 30 {
+		f.publish(string(make([]byte, 1000)))
+	}
+	var result retentionJSON
+	f.send("POST", orders+"/retention", "").want(http.StatusOK).json(&result)
+	if result.Segments == 0 || result.Bytes == 0 || len(result.BaseOffsets) != 1 || result.BaseOffsets[0] == 0 {
+		t.Errorf("%+v", result)
+	}
+	f.send("POST", "/v1/streams/no/such/stream/retention", "").refused(http.StatusNotFound, "stream_not_found")
+}
