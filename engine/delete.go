@@ -25,12 +25,12 @@ const deletedDir = ".deleted"
 // tried again. A key that is being opened is an *AlreadyOpenError, one that is
 // being deleted a *DeletingError.
 //
-// Order, so that any crash leaves the shard whole under one of two names:
+// Order, so that any crash leaves the shard whole or gone:
 //
 //  1. .deleted is there, durably;
 //  2. the shard's directory is renamed into it;
-//  3. .deleted is flushed, then the root: the new name is durable before the old
-//     one is given up, also where a rename is not one step;
+//  3. the root is flushed, then .deleted. The other way round a filesystem that
+//     does not take a rename as one step could leave the shard under both names;
 //  4. only then are files removed, by a goroutine and in no hurry.
 func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
 	name := key.DirName()
@@ -121,7 +121,7 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 		s.binMade.Store(false) // somebody may have removed it
 		return err
 	}
-	for _, parent := range []string{bin, s.root} {
+	for _, parent := range []string{s.root, bin} {
 		if err := s.flushDir(parent); err != nil {
 			s.counters.syncFailures.Add(1)
 			s.setUnsure(name, true)

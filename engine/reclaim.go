@@ -46,7 +46,7 @@ func (s *Store) reclaimLeftovers() {
 	if device.IsNotExist(err) {
 		return
 	}
-	for _, dir := range []string{bin, s.root} {
+	for _, dir := range []string{s.root, bin} {
 		if err == nil {
 			err = s.flushDir(dir)
 		}
@@ -109,10 +109,10 @@ func (s *Store) reclaimAll() {
 		return cmp.Or(cmp.Compare(a.micros, b.micros), cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
 	})
 	for _, d := range deleted {
-		if s.mayComeBack(d.name) {
+		path := filepath.Join(bin, d.entry.Name)
+		if s.mayComeBack(d.name) || s.isLive(path, d.name) {
 			continue
 		}
-		path := filepath.Join(bin, d.entry.Name)
 		gone, err := s.removeTree(path, d.entry)
 		if err != nil {
 			s.reclaimFailed(path, err)
@@ -130,6 +130,21 @@ func (s *Store) mayComeBack(name string) bool {
 	defer s.mu.Unlock()
 	_, deleting := s.mu.deleting[name]
 	return deleting || s.mu.unsure[name]
+}
+
+// isLive says that a directory is still a shard's under its own name: a power loss
+// after a flush that failed may leave both names. That deletion was never
+// answered, and the shard may be open.
+func (s *Store) isLive(path, name string) bool {
+	deleted, err := s.fs.Lstat(path)
+	if err != nil {
+		return true
+	}
+	live, err := s.fs.Lstat(filepath.Join(s.root, name))
+	if err != nil {
+		return !device.IsNotExist(err)
+	}
+	return live.Dev == deleted.Dev && live.Ino == deleted.Ino
 }
 
 // removeTree removes a file, or a directory with all in it, in the order of names:
