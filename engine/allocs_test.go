@@ -102,3 +102,24 @@ func BenchmarkLoneAppend(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFollowedAppend is BenchmarkLoneAppend with a follower that looks at
+// every record.
+func BenchmarkFollowedAppend(b *testing.B) {
+	for _, mode := range []engine.FsyncMode{engine.FsyncNone, engine.FsyncOnCommit} {
+		b.Run(mode.String(), func(b *testing.B) {
+			r := allocationRig(b, func(c *engine.Config) { c.FsyncMode = mode })
+			l, err := r.store.OpenLogWith(r.ctx, testKey(1), engine.LogOptions{Follower: &counting{}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.log = l
+			body := make([]byte, 128)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				r.append(engine.Record{Payload: body})
+			}
+		})
+	}
+}

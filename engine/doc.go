@@ -1,6 +1,9 @@
 // Package engine is the log: a Store (one root directory: its lock, its backend,
 // its memory and descriptor bounds, its timers) and Logs (one shard directory
-// each: append, group commit, roll, read, retention, truncation).
+// each: append, group commit, roll, read, retention, truncation, deletion).
+//
+// One log of a store may have a mode and bounds of its own (LogOptions), and a
+// Follower that is told what becomes visible.
 //
 // It never decides what a damaged directory means (package recovery), what bytes
 // mean (package segment) or how an operation reaches the disk (packages uring and
@@ -10,8 +13,8 @@
 //
 //	Append ─ reserve staging bytes ─ lock ─ assign offsets, encode into the last
 //	         staged batch ─ unlock ─ wait for the batch
-//	commit   gather ─ take the first batch ─ [roll] ─ one write ─ publish ─ wake
-//	         all of the batch ─ next batch
+//	commit   gather ─ take the first batch ─ [roll] ─ one write ─ publish ─ tell
+//	         the follower ─ wake all of the batch ─ next batch
 //
 // At most one commit loop runs per log (Log.mu.committing); it alone writes to,
 // rolls or cuts the active segment. Under on_commit the loop is a goroutine that
@@ -42,11 +45,19 @@
 //   - Of one log at most one flush of a segment is in flight, and its verdict is
 //     known before the next begins: of two, the kernel tells only one that bytes
 //     were lost.
-//   - A failed flush is final: the log is poisoned until its Store is closed.
+//   - A failed flush is final: the log is poisoned until its Store is closed or
+//     the shard deleted.
 //   - No log waits for another's flush that hangs.
 //   - Offsets of staged appends are provisional. When a batch fails, it and all
 //     that is staged behind it complete with that error, in order, before any of
 //     those offsets is assigned again.
+//   - A follower is told every record that becomes visible, once, in offset order
+//     and before its append is acknowledged; of what fails it is told nothing.
+//   - Trimming and retention remove whole sealed segments, oldest first. What
+//     TrimBefore was told never reaches past the tail: records that take the
+//     offsets of truncated ones are not trimmed.
+//   - A deleted shard's files are removed only when its name is durably gone from
+//     the root; until then the shard is whole, and after that it cannot be opened.
 //   - A log with unsynced bytes keeps its descriptor; an idle, synced one may
 //     give it up.
 //
@@ -57,11 +68,23 @@
 //	Log.mu            everything an appender touches; never held across disk work
 //	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
 //
-// Store.mu guards the table of logs and is not held while a Log's lock is taken.
+// Store.mu guards the table of logs, who opens or deletes a shard, and which timers
+// run; it is not held while a Log's lock is taken.
 // The order in which things are waited for: staging bytes are reserved before
 // Log.mu is taken; nothing waits for bytes, a slot or a disk while holding it.
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
 // flight to end. A seal opens it again before it reads what it sealed, and keeps
 // maintenance until it did.
+//
+// Follower.Committed is called with no lock held, by the commit loop alone;
+// Truncated and Poisoned are called under Log.mu. A follower's own lock is a leaf
+// below it.
+//
+// # Goroutines
+//
+// A store has its timers, those for periodic flushes and for retention from the
+// first log on that needs them, and while there is work one commit loop per log
+// and one goroutine that frees deleted shards. Close ends all of them; it waits
+// for the file that is being removed and leaves the others to the next OpenStore.
 package engine

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,6 +29,42 @@ func TestARecordComesBackAsItWasWritten(t *testing.T) {
 			b = b[n:]
 		}
 	})
+}
+
+func TestDecodingOnesOwnBytesGivesWhatVerifyingGives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFile(t)
+		for b := f.b[HeaderSize:f.starts[len(f.starts)-1]]; len(b) > 0; {
+			want, size, err := DecodeRecord(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, n := DecodeOwn(b)
+			if n != size || !reflect.DeepEqual(got, want) || cap(got.Payload) != len(got.Payload) {
+				t.Fatalf("%+v in %d bytes, want %+v in %d", got, n, want, size)
+			}
+			b = b[n:]
+		}
+	})
+}
+
+func TestDecodingWhatIsNoRecordOfOnesOwnPanics(t *testing.T) {
+	record := make([]byte, 40)
+	EncodeRecord(record, 7, 9, Mark{}, []byte("hello world!"))
+	twoKinds := bytes.Clone(record)
+	binary.BigEndian.PutUint32(twoKinds, 0xc0000000)
+	for name, b := range map[string][]byte{
+		"nothing": nil, "27 bytes": record[:27], "39 of 40 bytes": record[:39], "two kinds": twoKinds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			DecodeOwn(b)
+		})
+	}
 }
 
 // reseal makes the checksums of the record that b starts with right again, so
