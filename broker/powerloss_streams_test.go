@@ -1,0 +1,202 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"felix.local/felix/broker"
+	"felix.local/felix/engine"
+)
+
+// The steps that scenarios are made of.
+
+func creating(n broker.StreamName, cfg broker.StreamConfig) func(*broker.Broker) error {
+	return func(b *broker.Broker) error {
+		_, _, err := b.CreateStream(context.Background(), n, cfg)
+		return err
+	}
+}
+
+func deleting(n broker.StreamName) func(*broker.Broker) error {
+	return func(b *broker.Broker) error { return b.DeleteStream(context.Background(), n) }
+}
+
+func publishing(n broker.StreamName, shard int, texts ...string) func(*broker.Broker) error {
+	return func(b *broker.Broker) error {
+		s, err := b.Stream(n)
+		if err == nil {
+			_, err = s.Publish(context.Background(), broker.Explicit(shard), messages(texts...)...)
+		}
+		return err
+	}
+}
+
+func deletingRecords(n broker.StreamName, shard int, offset uint64) func(*broker.Broker) error {
+	return func(b *broker.Broker) error {
+		s, err := b.Stream(n)
+		if err == nil {
+			_, err = s.DeleteRecords(context.Background(), shard, offset)
+		}
+		return err
+	}
+}
+
+func inTurn(steps ...func(*broker.Broker) error) func(*broker.Broker) error {
+	return func(b *broker.Broker) error {
+		for _, step := range steps {
+			if err := step(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestAStreamIsCreatedWholeOrNotAtAllWheneverPowerIsLost(t *testing.T) {
+	crashScenario{
+		prepare: inTurn(creating(name("other"), broker.StreamConfig{Durable: true}), publishing(name("other"), 0, "a")),
+		steps: []func(*broker.Broker) error{
+			creating(name("s"), broker.StreamConfig{
+				Durable: true, Shards: 2, Format: broker.FormatKafka, Fsync: ptr(engine.FsyncPeriodic),
+				RetentionBytes: ptr(int64(1 << 20)), RetentionAge: ptr(time.Hour),
+			}),
+			creating(name("memory"), broker.StreamConfig{Shards: 3}),
+		},
+	}.run(t)
+}
+
+func TestRetentionChangesAndShardsGrowWholeOrNotAtAllWheneverPowerIsLost(t *testing.T) {
+	crashScenario{
+		prepare: inTurn(
+			creating(name("s"), broker.StreamConfig{Durable: true, RetentionBytes: ptr(int64(1 << 20)), RetentionAge: ptr(time.Hour)}),
+			publishing(name("s"), 0, "a", "b"),
+		),
+		steps: []func(*broker.Broker) error{
+			creating(name("s"), broker.StreamConfig{Durable: true, RetentionBytes: ptr(int64(1 << 30)), RetentionAge: ptr(2 * time.Hour)}),
+			creating(name("s"), broker.StreamConfig{Durable: true, RetentionBytes: ptr(int64(0))}),
+			func(b *broker.Broker) error {
+				s, err := b.Stream(name("s"))
+				if err == nil {
+					err = s.Grow(context.Background(), 3)
+				}
+				return err
+			},
+			publishing(name("s"), 2, "in the new shard"),
+		},
+	}.run(t)
+}
+
+func TestRecordsAreDeletedOrNotWheneverPowerIsLost(t *testing.T) {
+	long := make([]string, 40) // over several segments
+	for i := range long {
+		long[i] = fmt.Sprintf("%0400d", i)
+	}
+	crashScenario{
+		prepare: inTurn(
+			creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2}),
+			publishing(name("s"), 0, long[:20]...), publishing(name("s"), 0, long[20:]...), publishing(name("s"), 1, "x", "y"),
+		),
+		steps: []func(*broker.Broker) error{
+			deletingRecords(name("s"), 0, 5),
+			deletingRecords(name("s"), 1, 2), // all of them
+			deletingRecords(name("s"), 0, 33),
+			publishing(name("s"), 1, "z"),
+			deletingRecords(name("s"), 0, 40),
+		},
+	}.run(t)
+}
+
+// A deletion that a crash cut short is carried out, or never happened; what is
+// created under the name afterwards begins empty.
+func TestAStreamIsDeletedWholeOrNotAtAllWheneverPowerIsLost(t *testing.T) {
+	crashScenario{
+		prepare: inTurn(
+			creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2}), publishing(name("s"), 0, "old 0", "old 1"), publishing(name("s"), 1, "old"),
+			deletingRecords(name("s"), 0, 1),
+			creating(name("other"), broker.StreamConfig{Durable: true}), publishing(name("other"), 0, "stays"),
+		),
+		steps: []func(*broker.Broker) error{
+			deleting(name("s")),
+			creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2}),
+			publishing(name("s"), 0, "new 0"),
+			deleting(name("s")),
+			creating(name("s"), broker.StreamConfig{Durable: true, Shards: 1}),
+			publishing(name("s"), 0, "newest 0"),
+		},
+	}.run(t)
+}
+
+func TestAStreamThatACrashDeletedIsCreatedEmpty(t *testing.T) {
+	crashScenario{
+		prepare: inTurn(
+			creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2}),
+			publishing(name("s"), 0, "old 0", "old 1"), publishing(name("s"), 1, "old 0"),
+		),
+		steps: []func(*broker.Broker) error{deleting(name("s"))},
+		judge: func(ctx context.Context, b *broker.Broker, step int) error {
+			if _, err := b.Stream(name("s")); err == nil {
+				if step > 0 {
+					return fmt.Errorf("the stream is there after its deletion returned")
+				}
+				if err := deleting(name("s"))(b); err != nil {
+					return err
+				}
+			}
+			if err := creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2})(b); err != nil {
+				return err
+			}
+			s, err := b.Stream(name("s"))
+			if err != nil {
+				return err
+			}
+			for shard := range 2 {
+				if info, err := s.Shard(shard); err != nil || info.Base != 0 || info.Next != 0 || info.Durable != 0 {
+					return fmt.Errorf("a new stream has %+v, %v", info, err)
+				}
+				if p, err := s.Publish(ctx, broker.Explicit(shard), messages("new")...); err != nil || p.First != 0 {
+					return fmt.Errorf("its first record is %+v, %v", p, err)
+				}
+			}
+			return nil
+		},
+	}.run(t)
+}
+
+// Under none a power loss takes records. The floor of a deletion never lies past
+// what is left, or it would hide what is published next.
+func TestADeletionOfRecordsNeverHidesWhatIsPublishedAfterAPowerLoss(t *testing.T) {
+	crashScenario{
+		prepare: inTurn(
+			creating(name("s"), broker.StreamConfig{Durable: true, Fsync: ptr(engine.FsyncNone)}),
+			publishing(name("s"), 0, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
+		),
+		steps: []func(*broker.Broker) error{deletingRecords(name("s"), 0, 6), publishing(name("s"), 0, "10")},
+		judge: func(ctx context.Context, b *broker.Broker, step int) error {
+			s, err := b.Stream(name("s"))
+			if err != nil {
+				return err
+			}
+			info, err := s.Shard(0)
+			if err != nil || info.State != broker.StateServing {
+				return fmt.Errorf("%+v, %w", info, err)
+			}
+			switch {
+			case step == 0 && info.Base != 0 && info.Base != 6, step > 0 && info.Base != 6:
+				return fmt.Errorf("the base is %d", info.Base)
+			case info.Base == 6 && info.Next < 10:
+				return fmt.Errorf("the deletion reached the disk and the records up to 10 did not: %d", info.Next)
+			}
+			p, err := s.Publish(ctx, broker.Explicit(0), messages("after")...)
+			if err != nil || p.First != info.Next {
+				return fmt.Errorf("published at %+v of %+v, %w", p, info, err)
+			}
+			page, err := s.Read(ctx, 0, p.First, 1, 1)
+			if err != nil || len(page.Records) != 1 || string(page.Records[0].Value) != "after" {
+				return fmt.Errorf("what was published at %d reads as %+v, %w", p.First, page, err)
+			}
+			return nil
+		},
+	}.run(t)
+}
