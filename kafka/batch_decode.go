@@ -31,7 +31,7 @@ const (
 	messageSize = int64(unsafe.Sizeof(broker.Message{}))
 	headerSize  = int64(unsafe.Sizeof(broker.Header{}))
 	// chargeEvery is how many messages or headers are accounted for at a time.
-	chargeEvery = 1024
+	chargeEvery = 64
 	// keptMessages bounds the slices that a released decoder keeps.
 	keptMessages = 16 << 10
 )

@@ -65,7 +65,8 @@ type Config struct {
 	InflatedBytesMax          int64
 	// RequestMemory and ResponseMemory bound, in bytes, what requests under way and
 	// fetched records hold over all connections. Requests wait for memory at most
-	// RequestTimeout.
+	// RequestTimeout. Above the first, one request at a time may still be decoded,
+	// and above the second a fetch of one record larger than it.
 	RequestMemory, ResponseMemory int64
 	// FetchBytesMax and FetchWaitMax cap what a Fetch may ask for.
 	FetchBytesMax int

@@ -27,9 +27,11 @@ const (
 type frame struct {
 	buf  *buffer
 	held int64
+	// overdraft is set for the one request that may hold more than there is.
+	overdraft bool
 }
 
-// errRequest ends a connection over what its client sent.
+// requestError ends a connection over what its client sent.
 type requestError struct{ problem string }
 
 func (e *requestError) Error() string { return e.problem }
@@ -53,8 +55,7 @@ func (c *conn) waitForRequest() error {
 	}
 }
 
-// readFrame reads a request that has begun. prefix is what its header begins with,
-// so that raw SASL tokens, which have none, come as they are.
+// readFrame reads a request that has begun; raw is for one without a header.
 func (c *conn) readFrame(raw bool) (frame, error) {
 	deadline := time.Now().Add(c.s.cfg.RequestTimeout)
 	if until := c.strangerUntil(); !until.IsZero() && until.Before(deadline) {
@@ -127,6 +128,9 @@ func (c *conn) readBody(size int, prefix []byte) (*buffer, error) {
 func (s *Server) release(f *frame) {
 	s.buffers.put(f.buf)
 	s.requests.give(f.held)
+	if f.overdraft {
+		<-s.overdraft
+	}
 	*f = frame{}
 }
 

@@ -146,15 +146,25 @@ func checkRaw(stream broker.StreamName, messages []broker.Message) error {
 	return nil
 }
 
-// chargeRequest accounts for memory that a request takes beyond its own bytes,
-// waiting a bounded time for it.
+// chargeRequest accounts for memory that a request takes beyond its own bytes. When
+// there is none left, one request at a time may go above the bound until it is
+// answered: were they to wait for memory while they hold some, all could wait for
+// each other.
 func (c *conn) chargeRequest(x *exchange, bytes int64) error {
-	if !c.s.requests.tryTake(bytes) {
-		ctx, cancel := context.WithTimeout(c.ctx, c.s.cfg.RequestTimeout)
-		defer cancel()
-		if _, err := c.s.requests.take(ctx, bytes); err != nil {
-			return &failure{code: codeRequestTimedOut, text: "the server has no memory for the request now; nothing was stored", err: err}
+	if !x.frame.overdraft && !c.s.requests.tryTake(bytes) {
+		timer := time.NewTimer(c.s.cfg.RequestTimeout)
+		defer timer.Stop()
+		select {
+		case c.s.overdraft <- struct{}{}:
+			x.frame.overdraft = true
+		case <-timer.C:
+			return refuse(codeRequestTimedOut, "the server has no memory for the request now; nothing was stored")
+		case <-c.ctx.Done():
+			return refuse(codeRequestTimedOut, "the connection ends; nothing was stored")
 		}
+	}
+	if x.frame.overdraft {
+		c.s.requests.add(bytes)
 	}
 	x.frame.held += bytes
 	return nil

@@ -17,6 +17,8 @@ type Server struct {
 	inflater  *inflater
 	requests  *memory
 	responses *memory
+	// overdraft has room for the request that may go above the bound of requests.
+	overdraft chan struct{}
 	sessions  *sessions
 	stats     counters
 	rules     []rule
@@ -50,7 +52,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, apis: make(map[int16]*api), buffers: new(buffers),
 		requests: newMemory(cfg.RequestMemory), responses: newMemory(cfg.ResponseMemory),
 		sessions: newSessions(cfg.FetchSessionsMax, cfg.FetchSessionPartitionsMax),
-		stopping: make(chan struct{}), rules: rules(),
+		stopping: make(chan struct{}), overdraft: make(chan struct{}, 1), rules: rules(),
 	}
 	s.inflater = newInflater(cfg.InflatedBytesMax, inflateSlots(), s.buffers)
 	s.publishing, s.giveUp = context.WithCancel(context.Background())
