@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"felix.local/felix/auth"
@@ -22,17 +24,35 @@ func credentials(t *testing.T) *auth.Credentials {
 	return c
 }
 
-func credentialsFile(t *testing.T) (*auth.Credentials, string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "credentials")
+// credentialsText is the file of all tests, made once: hashes are slow on purpose.
+var credentialsText = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "httpapi-credentials-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "credentials")
 	for _, p := range []struct{ name, secret, grant string }{
 		{"reader", readerSecret, "read:acme*"},
 		{"writer", writerSecret, "write:acme"},
 		{"admin", adminSecret, "admin:*"},
 	} {
 		if err := auth.Add(path, p.name, p.secret, []string{p.grant}); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
+	}
+	return os.ReadFile(path)
+})
+
+func credentialsFile(t *testing.T) (*auth.Credentials, string) {
+	t.Helper()
+	text, err := credentialsText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	c, err := auth.Load(path)
 	if err != nil {

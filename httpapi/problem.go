@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"strconv"
@@ -40,7 +42,7 @@ func (x *exchange) fail(err error) {
 		x.server.cfg.Logger.Debug("http: an answer was cut short", "path", x.r.URL.Path, "error", err)
 		return
 	}
-	if x.r.Context().Err() != nil {
+	if errors.Is(err, context.Canceled) && x.r.Context().Err() != nil {
 		return // the client is gone
 	}
 	p := x.server.explain(err)
@@ -56,8 +58,10 @@ func (x *exchange) fail(err error) {
 		header.Set("Retry-After", strconv.Itoa(p.retrySeconds))
 	}
 	if !x.bodyDone || x.server.closing.Err() != nil {
-		// The rest of the body is not waited for.
 		header.Set("Connection", "close")
+		// The server reads some more of the body, so that the client gets to see the
+		// answer, and is to wait no longer for it than for any other.
+		x.extendRead()
 	}
 	_ = x.answer(p.status, map[string]any{"error": p.json()}) // there is nobody else to tell
 }

@@ -1,0 +1,339 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"felix.local/felix/broker"
+)
+
+func TestABodyThatTricklesLosesItsRequest(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 100 * time.Millisecond, BodyProgressBytes: 1000})
+	f.stream(`{"durable":false}`)
+	for name, head := range map[string]string{
+		"announced": "Content-Length: 100000\r\n\r\n",
+		"chunked":   "Transfer-Encoding: chunked\r\n\r\n",
+	} {
+		c := f.dial()
+		c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\n" + head)
+		stop := make(chan struct{})
+		go func() { // one byte at a time, for ever
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				piece := "x"
+				if name == "chunked" {
+					piece = "1\r\nx\r\n"
+				}
+				if _, err := io.WriteString(c.Conn, piece); err != nil {
+					return
+				}
+			}
+		}()
+		r := c.answer()
+		close(stop)
+		r.refused(http.StatusRequestTimeout, "body_timeout")
+		c.closed()
+	}
+	if lines := f.send("GET", orders+"/records", "").lines(); len(lines) != 0 {
+		t.Errorf("%+v", lines)
+	}
+}
+
+func TestABodyThatStallsOnARefusedRequestHoldsNothing(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 50 * time.Millisecond, Credentials: credentials(t)})
+	c := f.dial()
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+	c.answer().refused(http.StatusUnauthorized, codeUnauthorized)
+	c.closed()
+	for _, line := range []string{"GET " + orders, "PATCH /v1", "PUT //x"} {
+		c := f.dial()
+		c.write(line + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+		if status := c.answer().status; status < 400 {
+			t.Errorf("%s: %d", line, status)
+		}
+		c.closed()
+	}
+}
+
+func TestASlowBodyThatMakesProgressIsTaken(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 400 * time.Millisecond, BodyProgressBytes: 10})
+	f.stream(`{"durable":false}`)
+	c := f.dial()
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 600\r\n\r\n")
+	began := time.Now()
+	for range 60 {
+		c.write("0123456789")
+		time.Sleep(10 * time.Millisecond) // the client is what is slow here
+	}
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Fatalf("the body came within one deadline: %v", took)
+	}
+	c.answer().want(http.StatusOK)
+}
+
+func TestHeadersThatTrickleCloseTheConnection(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{ReadHeaderTimeout: 50 * time.Millisecond})
+	c := f.dial()
+	c.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+	c.closed()
+}
+
+func TestHeadersOverTheBoundAreRefused(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	c := f.dial()
+	c.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("x", DefaultHeaderBytesMax+8192) + "\r\n\r\n")
+	if r := c.answer(); r.status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%d", r.status)
+	}
+}
+
+func TestAnIdleConnectionIsClosed(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{IdleTimeout: 20 * time.Millisecond})
+	c := f.dial()
+	c.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\n\r\n")
+	c.answer().want(http.StatusOK)
+	c.closed()
+}
+
+func TestConnectionsOverTheBoundAreClosedAtOnce(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{ConnectionsMax: 2})
+	first, second := f.dial(), f.dial()
+	for _, c := range []*raw{first, second} {
+		c.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.answer().want(http.StatusOK)
+	}
+	f.dial().closed()
+	if stats := f.server.Stats(); stats.ConnectionsRefused != 1 || stats.Connections != 2 || stats.ConnectionsAccepted != 2 {
+		t.Errorf("%+v", stats)
+	}
+	first.Close()
+	eventually(t, "there is room again", func() bool { return f.server.Stats().Connections == 1 })
+	third := f.dial()
+	third.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\n\r\n")
+	third.answer().want(http.StatusOK)
+}
+
+// allocated is what the heap has handed out so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+func TestAHugeAnnouncedBodyCostsNoMemory(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 100 * time.Millisecond})
+	f.stream(`{"durable":false}`)
+	before := allocated()
+	c := f.dial()
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\n\r\n")
+	c.answer().refused(http.StatusRequestEntityTooLarge, codeTooLarge)
+	c.closed()
+	// Within the bound, and not sent.
+	c = f.dial()
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 67108864\r\n\r\nxxx")
+	c.answer().refused(http.StatusRequestTimeout, "body_timeout")
+	if grown := allocated() - before; grown > 4<<20 {
+		t.Errorf("%d bytes were allocated", grown)
+	}
+}
+
+func TestABodyOfUnknownLengthEndsAtTheBound(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BodyBytesMax: 100_000})
+	f.stream(`{"durable":false}`)
+	for size, status := range map[int]int{100_000: 200, 100_001: 413, 1_000_000: 413} {
+		body := struct{ io.Reader }{bytes.NewReader(make([]byte, size))} // hides the length
+		response := f.open(t.Context(), "POST", orders+"/records", body)
+		response.Body.Close()
+		if response.StatusCode != status {
+			t.Errorf("%d bytes: %d instead of %d", size, response.StatusCode, status)
+		}
+	}
+}
+
+func TestPublishesShareOneBoundOnMemory(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{BufferedBytesMax: 256 << 10})
+	f.stream(`{"durable":false}`)
+	// 7 bodies that stall hold 7 × 32 KiB: what follows may have 32 KiB, not more.
+	var stalled []*raw
+	for range 7 {
+		c := f.dial()
+		c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
+		stalled = append(stalled, c)
+	}
+	eventually(t, "all bodies are being read", func() bool { return f.server.Stats().BufferedBytes == 7*bodyBufferBytes })
+	f.publish("a small one")
+	r := f.send("POST", orders+"/records", strings.Repeat("x", 100_000))
+	r.refused(http.StatusTooManyRequests, codeBackPressure)
+	if r.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	for _, c := range stalled {
+		c.write("67890")
+		c.answer().want(http.StatusOK)
+	}
+	f.publish(strings.Repeat("x", 100_000))
+}
+
+func TestReadsShareOneBoundOnMemory(t *testing.T) {
+	server := must(New(Config{Broker: inMemory(t, brokerDefaults), PageBytes: 10, PageBytesMax: 100, PagesBytesMax: 150}))
+	if err := server.pages.take(100); err != nil {
+		t.Fatal(err)
+	}
+	err := server.pages.take(51)
+	if p := server.explain(err); p.status != http.StatusTooManyRequests || p.retrySeconds == 0 {
+		t.Errorf("%+v", p)
+	}
+	if err := server.pages.take(50); err != nil {
+		t.Error(err)
+	}
+	server.pages.give(150)
+	if n := server.pages.used.Load(); n != 0 {
+		t.Errorf("%d bytes are still taken", n)
+	}
+}
+
+func TestAReaderThatTakesNothingIsCut(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{WriteTimeout: 50 * time.Millisecond})
+	f.stream("")
+	for range 15 {
+		f.publish(strings.Repeat("x", 1<<20))
+	}
+	c := f.dial()
+	c.write("GET " + orders + "/records?max_bytes=16777216 HTTP/1.1\r\nHost: x\r\n\r\n")
+	eventually(t, "the answer is cut", func() bool {
+		stats := f.server.Stats()
+		return stats.SlowReaders > 0 && stats.PageBytes == 0 && stats.Connections < 2
+	})
+}
+
+func TestGarbageIsAnsweredOrClosedAndNothingGrows(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{ReadHeaderTimeout: 50 * time.Millisecond})
+	for _, garbage := range []string{
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET\r\n\r\n", "\x00\x00\x00\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"GET / HTTP/9.9\r\n\r\n", "POST /v1/streams/a/b/c/records HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+		"POST /v1/streams/a/b/c/records HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"GET /v1/streams/\x00/b/c HTTP/1.1\r\nHost: x\r\n\r\n", strings.Repeat("A", 10_000),
+		"POST /v1/streams/a/b/c/records HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+	} {
+		c := f.dial()
+		c.write(garbage)
+		if _, err := io.ReadAll(c.in); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%q: %v", garbage, err)
+		}
+	}
+	eventually(t, "all connections end", func() bool { return f.server.Stats().Connections == 0 })
+}
+
+func TestInFlightPublishesFinishDuringShutdown(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	f.stream("")
+	c, idle := f.dial(), f.dial()
+	idle.write("GET /v1/streams HTTP/1.1\r\nHost: x\r\n\r\n")
+	idle.answer().want(http.StatusOK)
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
+	eventually(t, "the body is being read", func() bool { return f.server.Stats().BufferedBytes > 0 })
+	ended := make(chan error, 1)
+	go func() { ended <- f.server.Shutdown(context.WithoutCancel(t.Context())) }()
+	idle.closed()
+	c.write("67890")
+	c.answer().want(http.StatusOK)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	stream := must(f.broker.Stream(broker.StreamName{Tenant: "acme", Namespace: "shop", Stream: "orders"}))
+	page, err := stream.Read(t.Context(), 0, 0, 100, 0)
+	if err != nil || len(page.Records) != 1 || string(page.Records[0].Value) != "1234567890" {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+func TestAShutdownThatTakesTooLongSaysWhatWasUnderWay(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	f.stream(`{"durable":false}`)
+	c := f.dial()
+	c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
+	eventually(t, "the body is being read", func() bool { return f.server.Stats().BufferedBytes > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	err := f.server.Shutdown(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 requests under way") {
+		t.Errorf("%v", err)
+	}
+	c.closed()
+	eventually(t, "the request ends", func() bool { return f.server.Stats().RequestsActive == 0 })
+}
+
+func TestRequestsAfterShutdownBeganAreTurnedAway(t *testing.T) {
+	server := must(New(Config{Broker: inMemory(t, brokerDefaults), Logger: quiet()}))
+	server.beginClosing()
+	r := direct(t, server, "GET", "/v1/streams")
+	r.refused(http.StatusServiceUnavailable, codeClosing)
+	if r.header.Get("Connection") != "close" {
+		t.Errorf("%v", r.header)
+	}
+}
+
+func TestABadConfigurationIsRefusedWithAllItsProblems(t *testing.T) {
+	_, err := New(Config{ConnectionsMax: -1, PageBytes: 10, PageBytesMax: 5})
+	var problems *ConfigError
+	if !errors.As(err, &problems) || len(problems.Problems) != 3 {
+		t.Fatalf("%v", err)
+	}
+	for _, name := range []string{"Broker", "ConnectionsMax", "PageBytesMax"} {
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+}
+
+// observed is an Observer.
+type observed struct{ requests chan string }
+
+func (o observed) Request(route string, status int, took time.Duration) {
+	if took <= 0 {
+		route += " took no time"
+	}
+	o.requests <- fmt.Sprint(route, " ", status)
+}
+
+func TestRequestsAreCountedAndObserved(t *testing.T) {
+	o := observed{make(chan string, 10)}
+	f := start(t, inMemory(t, brokerDefaults), Config{Observer: o})
+	f.stream(`{"durable":false}`)
+	f.publish("12345")
+	f.send("GET", orders+"/records?from=9", "").want(416)
+	f.send("GET", "/nowhere", "").refused(404, "not_found")
+	f.send("POST", orders, "").refused(405, "method_not_allowed")
+	for _, want := range []string{"put_stream 201", "publish 200", "read_records 416", "unknown 404", "unknown 405"} {
+		if got := <-o.requests; got != want {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	}
+	stats := f.server.Stats()
+	counts := make(map[string]uint64)
+	for _, r := range stats.Requests {
+		for class, n := range r.ByClass {
+			if n > 0 {
+				counts[fmt.Sprintf("%s %dxx", r.Route, class)] = n
+			}
+		}
+	}
+	if fmt.Sprint(counts) != "map[publish 2xx:1 put_stream 2xx:1 read_records 4xx:1 unknown 4xx:2]" {
+		t.Errorf("%v", counts)
+	}
+	if stats.BytesIn < 5 || stats.BytesOut == 0 || stats.Connections == 0 {
+		t.Errorf("%+v", stats)
+	}
+}
