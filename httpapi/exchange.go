@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -104,23 +102,25 @@ func (x *exchange) begun(status int) {
 
 // Write writes a piece of the answer, which the client has WriteTimeout to accept.
 func (x *exchange) Write(p []byte) (int, error) {
-	x.extendWrite()
+	deadline := x.extendWrite()
 	n, err := x.w.Write(p)
 	x.server.counters.bytesOut.Add(uint64(n))
-	x.noteSlow(err)
+	x.noteSlow(err, deadline)
 	return n, err
 }
 
 // flush sends what was written.
 func (x *exchange) flush() error {
-	x.extendWrite()
+	deadline := x.extendWrite()
 	err := x.control.Flush()
-	x.noteSlow(err)
+	x.noteSlow(err, deadline)
 	return err
 }
 
-func (x *exchange) noteSlow(err error) {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+// noteSlow counts a write that failed since its deadline passed. The error does not
+// tell: HTTP/2 says that the stream was closed.
+func (x *exchange) noteSlow(err error, deadline time.Time) {
+	if err != nil && !time.Now().Before(deadline) {
 		x.server.counters.slowReaders.Add(1)
 	}
 }
@@ -128,8 +128,10 @@ func (x *exchange) noteSlow(err error) {
 // The deadlines are refused by writers that are no connection, as in tests of a
 // handler alone; then there is nothing to bound.
 
-func (x *exchange) extendWrite() {
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.cfg.WriteTimeout))
+func (x *exchange) extendWrite() time.Time {
+	deadline := time.Now().Add(x.server.cfg.WriteTimeout)
+	_ = x.control.SetWriteDeadline(deadline)
+	return deadline
 }
 
 func (x *exchange) clearWrite() { _ = x.control.SetWriteDeadline(time.Time{}) }

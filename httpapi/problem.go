@@ -57,7 +57,10 @@ func (x *exchange) fail(err error) {
 	if p.retrySeconds > 0 {
 		header.Set("Retry-After", strconv.Itoa(p.retrySeconds))
 	}
-	if !x.bodyDone || x.server.closing.Err() != nil {
+	if x.server.closing.Err() != nil {
+		header.Set("Connection", "close")
+	}
+	if !x.bodyDone && x.r.ProtoMajor == 1 {
 		header.Set("Connection", "close")
 		// The server reads some more of the body, so that the client gets to see the
 		// answer, and is to wait no longer for it than for any other.

@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 		ReadHeaderTimeout: cfg.ReadHeaderTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    cfg.HeaderBytesMax,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.StreamsPerConn},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.StreamsPerConn, WriteByteTimeout: cfg.WriteTimeout},
 		ConnState:         s.door.changed,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelInfo),
 	}
