@@ -21,13 +21,14 @@ const root = "../.."
 // at or behind the end of its arrows.
 //
 //	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► segment ──► device
-//	     │                                         ├──► uring ────────────────────────► device
+//	     │              └──► auth                  ├──► uring ────────────────────────► device
 //	     └──► bench ──► engine, broker             └──► fallback ─────────────────────► device
 func arrows() map[string][]string {
 	return map[string][]string{
 		"cmd":      {"httpapi", "kafka", "bench"},
-		"httpapi":  {"broker"},
-		"kafka":    {"broker"},
+		"httpapi":  {"broker", "auth"},
+		"kafka":    {"broker", "auth"},
+		"auth":     {},
 		"bench":    {"engine", "broker"},
 		"broker":   {"engine"},
 		"engine":   {"recovery", "uring", "fallback"},

@@ -13,17 +13,26 @@ import (
 type HTTPSource interface{ Stats() httpapi.Stats }
 
 // AttachHTTP makes h the front door whose totals are exported.
-func (m *Metrics) AttachHTTP(h HTTPSource) { m.http.Store(&h) }
+func (m *Metrics) AttachHTTP(h HTTPSource) {
+	for _, route := range h.Stats().Requests {
+		if timed(route.Route) {
+			m.httpDuration.WithLabelValues(route.Route) // it is there before the first request
+		}
+	}
+	m.http.Store(&h)
+}
+
+// timed says that a route's duration says something. That of a subscription is up
+// to the client, and paths that match no route have nothing in common.
+func timed(route string) bool { return route != "subscribe" && route != "unknown" }
 
 var _ httpapi.Observer = (*Metrics)(nil)
 
-// Request implements httpapi.Observer. Subscriptions are left out: they last as
-// long as their clients like. So are requests that match no route.
+// Request implements httpapi.Observer.
 func (m *Metrics) Request(route string, _ int, took time.Duration) {
-	if route == "subscribe" || route == "unknown" {
-		return
+	if timed(route) {
+		m.httpDuration.WithLabelValues(route).Observe(took.Seconds())
 	}
-	m.httpDuration.WithLabelValues(route).Observe(took.Seconds())
 }
 
 func newHTTPDuration(buckets []float64) *prometheus.HistogramVec {
