@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"felix.local/felix/engine"
 )
@@ -193,12 +194,21 @@ func (b *Broker) admissible(name StreamName, cfg StreamConfig) error {
 		problem = "shards is negative"
 	case cfg.Shards > b.cfg.ShardsMax:
 		return &TooLargeError{Stream: name, What: "the number of shards", Size: int64(cfg.Shards), Max: int64(b.cfg.ShardsMax)}
+	case cfg.Format != FormatRaw && cfg.Format != FormatKafka:
+		problem = "the format is neither raw nor kafka"
 	case cfg.RetentionBytes != nil && *cfg.RetentionBytes < 0, cfg.RetentionAge != nil && *cfg.RetentionAge < 0:
 		problem = "a retention bound is negative; 0 keeps all"
+	case cfg.RetentionAge != nil && *cfg.RetentionAge > 0 && *cfg.RetentionAge < time.Microsecond:
+		problem = "a retention age below a microsecond; 0 keeps all"
 	case !cfg.Durable && (cfg.Fsync != nil || cfg.RetentionBytes != nil || cfg.RetentionAge != nil):
 		problem = "fsync and retention are for durable streams; an in-memory one holds its newest records alone"
 	case cfg.Durable && b.store == nil:
 		return &NoStorageError{Stream: name}
+	}
+	if problem == "" && cfg.Fsync != nil {
+		if _, err := engine.ParseFsyncMode(cfg.Fsync.String()); err != nil {
+			problem = err.Error()
+		}
 	}
 	if problem != "" {
 		return &InvalidError{Stream: name.String(), Problem: problem}
