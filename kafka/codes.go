@@ -17,7 +17,6 @@ const (
 	codeInvalidTopic                code = 17
 	codeInvalidRequiredAcks         code = 21
 	codeTopicAuthorizationFailed    code = 29
-	codeClusterAuthorizationFailed  code = 31
 	codeInvalidTimestamp            code = 32
 	codeUnsupportedSASLMechanism    code = 33
 	codeIllegalSASLState            code = 34

@@ -35,6 +35,7 @@ func rules() []rule {
 		{is[*engine.UnknownOutcomeError], codeRequestTimedOut},
 		// Nothing was stored; later it may be.
 		{is[*engine.BackPressureError], codeRequestTimedOut},
+		{is[*broker.BlockedError], codeRequestTimedOut},
 		{is[*broker.ClosedError], codeNotLeaderOrFollower},
 		{is[*broker.DeletedError], codeUnknownTopicOrPartition},
 
@@ -47,9 +48,11 @@ func rules() []rule {
 		{is[*broker.TooLargeError], codeMessageTooLarge},
 		{is[*broker.LimitError], codePolicyViolation},
 		{is[*broker.FormatError], codeInvalidRecord},
+		{is[*broker.EnvelopeError], codeCorruptMessage},
 		{is[*broker.CursorTooOldError], codeOffsetOutOfRange},
 		{is[*broker.CursorInFutureError], codeOffsetOutOfRange},
 
+		{is[*broker.DefinitionError], codeKafkaStorageError},
 		{is[*engine.PoisonedError], codeKafkaStorageError},
 		{is[*engine.BackendLostError], codeKafkaStorageError},
 		// A full disk is a state that ends, so that producers keep trying.
@@ -61,6 +64,7 @@ func rules() []rule {
 		{is[*engine.ClosedError], codeNotLeaderOrFollower},
 		{is[*engine.ShardMismatchError], codeKafkaStorageError},
 		{is[*engine.AlreadyOpenError], codeKafkaStorageError},
+		{is[*engine.DeletingError], codeKafkaStorageError},
 		{is[*engine.LogError], codeKafkaStorageError},
 
 		{is[*auth.DeniedError], codeSASLAuthenticationFailed},

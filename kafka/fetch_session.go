@@ -34,7 +34,7 @@ type sessions struct {
 type session struct {
 	id    int32
 	owner *conn
-	// epoch is what the next request has to carry.
+	// epoch is what the next request has to carry, once turn has set it.
 	epoch int32
 	parts map[partKey]*fetchPart
 	// order is fair: partitions that gave records go to its end.
@@ -59,7 +59,7 @@ func newSessions(most, partsMax int) *sessions {
 
 // open makes a session of parts, or nil when there is no room.
 func (s *sessions) open(owner *conn, parts []*fetchPart) *session {
-	n := &session{owner: owner, epoch: 1, parts: make(map[partKey]*fetchPart, len(parts))}
+	n := &session{owner: owner, parts: make(map[partKey]*fetchPart, len(parts))}
 	n.add(parts)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,6 +42,13 @@ func start(t testing.TB, change ...func(*Config, *broker.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // after the server has stopped
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			t.Errorf("closing the broker: %v", err)
+		}
+	})
 	cfg.Broker = b
 	return serve(t, cfg, nil)
 }
@@ -74,9 +81,6 @@ func (r *rig) stop() {
 	}
 	if err := <-r.served; !errors.Is(err, ErrServerClosed) {
 		r.t.Errorf("Serve gave %v", err)
-	}
-	if err := r.broker.Close(ctx); err != nil {
-		r.t.Errorf("closing the broker: %v", err)
 	}
 	if n := r.server.requests.used() + r.server.responses.used(); n != 0 {
 		r.t.Errorf("%d bytes of memory were taken and not given back", n)
