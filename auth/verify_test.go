@@ -134,7 +134,7 @@ func TestAVerificationIsRepeatedWithoutDerivation(t *testing.T) {
 	verify("a", "wrong", 1, 0)
 	verify("nobody", "wrong", 1, 0)
 	verify("a", secretOf("a"), 0, 1)
-	if table := c.table.Load(); table.digest("ab", "c") == table.digest("a", "bc") || table.digest("a", "c") != table.digest("a", "c") {
+	if table := c.table.Load(); table.digest("ab", "c") == table.digest("a", "bc") {
 		t.Error("pairs are not told apart")
 	}
 	if err := c.Reload(); err != nil {
