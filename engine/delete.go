@@ -48,6 +48,7 @@ func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
 	s.settleDeletion(name, err)
 	switch {
 	case err == nil:
+		s.logger.Info("shard deleted", "log", key.Label(), "dir", filepath.Join(s.root, name))
 		return nil
 	case device.ClassOf(err) == device.ClassFull:
 		s.counters.full.Add(1)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -185,37 +186,39 @@ func TestTrimBeforeRefusesWhatItCannotDo(t *testing.T) {
 // A power loss during a trim leaves a log without a gap that ends where it did and
 // begins where it did, or at the end of a segment that was to go.
 func TestAPowerLossInATrimLeavesAContiguousLog(t *testing.T) {
-	r := newSimRig(t, func(c *engine.Config) { c.SegmentBytes, c.RetentionInterval = 512, 1<<40 })
-	for range 17 {
-		r.appendSizes(80)
-	}
-	segments := r.log.Segments()
-	allowed := map[uint64]bool{}
-	for _, d := range segments[:len(segments)-1] {
-		allowed[d.BaseOffset] = d.BaseOffset <= baseAfter(segments, 13)
-	}
-	want := r.readAll()
-	bases := make(map[uint64]int)
-	images := r.eachImage(func() error {
-		_, err := r.log.TrimBefore(r.ctx, 13)
-		return err
-	}, func(image *rig) {
-		base := image.log.BaseOffset()
-		bases[base]++
-		if !allowed[base] || image.log.TailOffset() != 17 {
-			t.Errorf("[%d, %d) after a crash", base, image.log.TailOffset())
-			return
+	synctest.Test(t, func(t *testing.T) { // no timer is due meanwhile
+		r := newSimRig(t, func(c *engine.Config) { c.SegmentBytes, c.RetentionInterval = 512, 1<<40 })
+		for range 17 {
+			r.appendSizes(80)
 		}
-		for i, record := range image.readAll() {
-			if string(record.Payload) != string(want[base+uint64(i)].Payload) {
-				t.Errorf("record %d reads back differently", record.Offset)
+		segments := r.log.Segments()
+		allowed := map[uint64]bool{}
+		for _, d := range segments[:len(segments)-1] {
+			allowed[d.BaseOffset] = d.BaseOffset <= baseAfter(segments, 13)
+		}
+		want := r.readAll()
+		bases := make(map[uint64]int)
+		images := r.eachImage(func() error {
+			_, err := r.log.TrimBefore(r.ctx, 13)
+			return err
+		}, func(image *rig) {
+			base := image.log.BaseOffset()
+			bases[base]++
+			if !allowed[base] || image.log.TailOffset() != 17 {
+				t.Errorf("[%d, %d) after a crash", base, image.log.TailOffset())
+				return
 			}
+			for i, record := range image.readAll() {
+				if string(record.Payload) != string(want[base+uint64(i)].Payload) {
+					t.Errorf("record %d reads back differently", record.Offset)
+				}
+			}
+		})
+		t.Logf("%d images, by base: %v", images, bases)
+		if len(bases) < 3 {
+			t.Errorf("bases %v: the images are not about a trim", bases)
 		}
 	})
-	t.Logf("%d images, by base: %v", images, bases)
-	if len(bases) < 3 {
-		t.Errorf("bases %v: the images are not about a trim", bases)
-	}
 }
 
 // simRig is a rig on a disk that can lose power.
@@ -245,10 +248,14 @@ func simRigOn(t testing.TB, disk *simdisk.Disk, change ...func(*engine.Config)) 
 const imagesAtOnce = 32
 
 // eachImage runs work and looks at what a power loss before each change that it
-// makes, and after the last, leaves: opened with the rig's configuration.
+// makes, and after the last, leaves: opened with the rig's configuration. It is for
+// bubbles, in which no timer makes changes of its own meanwhile.
 func (r *simRig) eachImage(work func() error, look func(image *rig)) (images int) {
 	r.Helper()
+	var mu sync.Mutex
 	lookAt := func() {
+		mu.Lock()
+		defer mu.Unlock()
 		for image := range r.disk.States(simdisk.Bound{StatesMax: imagesAtOnce, Seed: 1}).All() {
 			images++
 			cfg := r.cfg
