@@ -72,7 +72,7 @@ func (r *rig) produceRound(b *testing.B) float64 {
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.addr), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
-		kgo.DefaultProduceTopic(name.Dotted()), kgo.MaxProduceRequestsInflightPerBroker(16))
+		kgo.DefaultProduceTopic(name.Dotted()), kgo.MaxProduceRequestsInflightPerBroker(16), kgo.MaxBufferedRecords(produceRecords), kgo.ProducerLinger(0))
 	if err != nil {
 		b.Fatal(err)
 	}
