@@ -231,7 +231,7 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 		err = b.save(d)
 	}
 	if err != nil {
-		return nil, errors.Join(err, closeAll(shards))
+		return nil, errors.Join(err, closeAll(context.WithoutCancel(ctx), shards))
 	}
 	b.register(s, len(shards))
 	return s, nil
@@ -265,12 +265,12 @@ func (b *Broker) openAll(ctx context.Context, s *Stream, shards []*shard) error 
 	return nil
 }
 
-// closeAll gives up what was opened for a change that did not happen.
-func closeAll(shards []*shard) error {
+// closeAll closes the logs of shards that nobody is to use.
+func closeAll(ctx context.Context, shards []*shard) error {
 	var errs []error
 	for _, h := range shards {
 		if h.log != nil {
-			errs = append(errs, h.log.Close(context.Background()))
+			errs = append(errs, h.log.Close(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -379,7 +379,7 @@ func (b *Broker) grow(ctx context.Context, s *Stream, count int) error {
 		err = b.save(d)
 	}
 	if err != nil {
-		return errors.Join(err, closeAll(more))
+		return errors.Join(err, closeAll(context.WithoutCancel(ctx), more))
 	}
 	s.def = d
 	b.register(s, len(more))

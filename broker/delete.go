@@ -11,6 +11,9 @@ import (
 // Order: the definition says that it is being deleted, so that a crash after this
 // ends with the deletion carried out at the next start; the shards are renamed out
 // of the way, so that no stream of the same name opens them; the definition goes.
+//
+// After an error the stream either goes on as if nothing had happened, or answers
+// *DeletedError, and deleting it again goes on.
 func (b *Broker) DeleteStream(ctx context.Context, name StreamName) error {
 	if err := b.change(ctx); err != nil {
 		return err
@@ -25,13 +28,20 @@ func (b *Broker) DeleteStream(ctx context.Context, name StreamName) error {
 	}
 	d := s.def
 	d.Deleting = true
-	if err := b.save(d); err != nil {
+	err = b.save(d)
+	var unsure *DefinitionError
+	if err != nil && !(errors.As(err, &unsure) && unsure.Replaced) {
 		return err
 	}
+	// Also when the file says it and a power loss may yet undo that: the next start
+	// would delete what is acknowledged from here on.
 	s.def = d
 	s.end(&DeletedError{Stream: name})
+	if err != nil {
+		return errors.Join(err, closeAll(ctx, *s.shards.Load()))
+	}
 	if err := b.finishDeletion(ctx, d); err != nil {
-		return err // the stream stays in the table, ended; deleting it again goes on
+		return err // the stream stays in the table
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

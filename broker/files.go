@@ -16,6 +16,9 @@ const DefinitionsDir = ".felixd/streams"
 // DefinitionError says that a definition's file cannot be read or written.
 type DefinitionError struct {
 	Path, Op string
+	// Replaced says that the file was replaced before the error: it is read by the
+	// next start, unless power is lost before.
+	Replaced bool
 	Err      error
 }
 
@@ -119,9 +122,13 @@ func (f *files) write(d definition) error {
 	if err != nil {
 		return &DefinitionError{Path: path, Op: "writing", Err: err}
 	}
+	if err := f.flushDir(f.dir); err != nil {
+		return &DefinitionError{Path: path, Op: "writing", Replaced: true, Err: err}
+	}
 	return nil
 }
 
+// replace leaves the flush of the directory to the caller.
 func (f *files) replace(path string, b []byte) error {
 	temporary := path + temporarySuffix
 	if err := f.fs.Remove(temporary); err != nil && !device.IsNotExist(err) {
@@ -139,10 +146,7 @@ func (f *files) replace(path string, b []byte) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	if err := f.fs.Rename(temporary, path); err != nil {
-		return err
-	}
-	return f.flushDir(f.dir)
+	return f.fs.Rename(temporary, path)
 }
 
 // remove takes a definition away, durably. One that is not there is no error.
