@@ -95,10 +95,9 @@ func (s *server) secure() (*tls.Config, error) {
 		s.credentials, credentialsErr = auth.Load(c.credentialsFile)
 		err = errors.Join(err, credentialsErr)
 	}
-	authenticated := c.credentialsFile != "" || c.clientCAFile != ""
 	for _, l := range []struct{ what, addr string }{{"http", c.httpAddr}, {"kafka", c.kafkaAddr}, {"admin", c.adminAddr}} {
 		if l.addr != "" {
-			err = errors.Join(err, auth.CheckListener(l.what, l.addr, authenticated, c.insecure))
+			err = errors.Join(err, auth.CheckListener(l.what, l.addr, c.authenticates(), c.insecure))
 		}
 	}
 	if err != nil {
@@ -106,6 +105,9 @@ func (s *server) secure() (*tls.Config, error) {
 	}
 	return tlsConfig, err
 }
+
+// authenticates says that clients have to show who they are.
+func (c *serverConfig) authenticates() bool { return c.credentialsFile != "" || c.clientCAFile != "" }
 
 // bind binds all listeners, or says which cannot be.
 func (s *server) bind() error {
@@ -127,6 +129,8 @@ func (s *server) bind() error {
 			continue
 		}
 		*l.door = &door{what: l.what, listener: listener}
+		// A host name may mean another address by now than when it was judged.
+		failed = errors.Join(failed, auth.CheckListener(l.what, listener.Addr().String(), s.config.authenticates(), s.config.insecure))
 	}
 	return failed
 }
