@@ -433,3 +433,27 @@ func TestAFollowedAppendAllocatesNoMoreThanAnother(t *testing.T) {
 		}
 	})
 }
+
+// A follower of a log that holds records already is told of those that come.
+func TestAFollowerBeginsAtTheTailThatWasRecovered(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode func(*engine.Config)) {
+		r := newRig(t, mode)
+		for range 20 {
+			r.appendSizes(80, 80)
+		}
+		r.reopen()
+		if err := r.log.Close(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		f := &recorder{}
+		f.next.Store(40)
+		l, err := r.store.OpenLogWith(r.ctx, testKey(0), engine.LogOptions{Base: 7, Follower: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publishTo(t, r.ctx, l, f, 4, 20, nil)
+		if first := f.mu.records[0].Offset; first != 40 || len(f.mu.problems) > 0 || f.next.Load() != l.TailOffset() {
+			t.Errorf("told [%d, %d) of [0, %d): %v", first, f.next.Load(), l.TailOffset(), f.mu.problems)
+		}
+	})
+}
