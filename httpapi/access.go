@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"strings"
 
 	"felix.local/felix/auth"
@@ -35,7 +34,7 @@ func (x *exchange) admit(rt *route) error {
 func (x *exchange) identify() error {
 	credentials := x.server.cfg.Credentials
 	if credentials == nil {
-		x.principal = auth.Anonymous()
+		x.principal = x.server.anonymous
 		return nil
 	}
 	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
@@ -60,8 +59,8 @@ func (x *exchange) mayStill(action auth.Action) error {
 
 // sameOrigin refuses what a web page of another origin makes a browser send, which
 // would otherwise be let in wherever no credentials are asked for.
-func sameOrigin(r *http.Request) error {
-	if err := new(http.CrossOriginProtection).Check(r); err != nil {
+func (x *exchange) sameOrigin() error {
+	if err := x.server.origins.Check(x.r); err != nil {
 		return crossOrigin(err)
 	}
 	return nil

@@ -54,7 +54,7 @@ func (x *exchange) run(rt *route) error {
 	if x.server.closing.Err() != nil {
 		return &broker.ClosedError{}
 	}
-	if err := sameOrigin(x.r); err != nil {
+	if err := x.sameOrigin(); err != nil {
 		return err
 	}
 	if err := x.admit(rt); err != nil {

@@ -10,25 +10,28 @@ import (
 	"reflect"
 	"sync"
 
+	"felix.local/felix/auth"
 	"felix.local/felix/broker"
 )
 
 // Server answers HTTP requests with a broker. Its methods may be called from any
 // goroutine.
 type Server struct {
-	cfg      Config
-	broker   *broker.Broker
-	http     *http.Server
-	handler  http.Handler
-	routes   []*route
-	unknown  *route
-	errors   map[reflect.Type]errorRow
-	door     door
-	bodies   budget
-	pages    budget
-	buffers  sync.Pool // of *[]byte with bodyBufferBytes
-	outputs  sync.Pool // of *output
-	counters counters
+	cfg       Config
+	broker    *broker.Broker
+	http      *http.Server
+	handler   http.Handler
+	routes    []*route
+	unknown   *route
+	errors    map[reflect.Type]errorRow
+	origins   http.CrossOriginProtection
+	anonymous *auth.Principal
+	door      door
+	bodies    budget
+	pages     budget
+	buffers   sync.Pool // of *[]byte with bodyBufferBytes
+	outputs   sync.Pool // of *output
+	counters  counters
 
 	// closing ends when Shutdown begins.
 	closing      context.Context
@@ -42,12 +45,13 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:    cfg,
-		broker: cfg.Broker,
-		door:   door{max: int64(cfg.ConnectionsMax)},
-		bodies: budget{name: "publishes under way", max: cfg.BufferedBytesMax},
-		errors: errorRows(),
-		pages:  budget{name: "reads under way", max: cfg.PagesBytesMax},
+		cfg:       cfg,
+		broker:    cfg.Broker,
+		door:      door{max: int64(cfg.ConnectionsMax)},
+		bodies:    budget{name: "publishes under way", max: cfg.BufferedBytesMax},
+		errors:    errorRows(),
+		anonymous: auth.Anonymous(),
+		pages:     budget{name: "reads under way", max: cfg.PagesBytesMax},
 	}
 	s.buffers.New = func() any { b := make([]byte, 0, bodyBufferBytes); return &b }
 	s.outputs.New = func() any { return &output{buf: make([]byte, 0, outputBytes)} }
