@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
+	"sync"
 	"syscall"
 )
 
@@ -18,9 +20,12 @@ type serveProcess struct {
 	ready readyEvent
 	// said are the events up to the ready one.
 	said []processEvent
-	// end has what the process ended with; stopped is its last word, if it got to that.
-	end     chan error
-	stopped stoppedEvent
+	// end has what the process ended with.
+	end chan error
+	mu  struct {
+		sync.Mutex
+		later []processEvent
+	}
 }
 
 // processEvent is one event as it was printed.
@@ -45,7 +50,7 @@ func startServe(ctx context.Context, program string, env []string, stderr io.Wri
 	p := &serveProcess{child: child, end: make(chan error, 1)}
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		e := processEvent{line: append([]byte(nil), lines.Bytes()...)}
+		e := processEvent{line: slices.Clone(lines.Bytes())}
 		if e.kind, err = eventKind(e.line); err != nil {
 			continue // the last line of a process that was killed may be cut off
 		}
@@ -85,11 +90,20 @@ func eventKind(line []byte) (string, error) {
 // follow reads what the process prints until it ends.
 func (p *serveProcess) follow(lines *bufio.Scanner) {
 	for lines.Scan() {
-		if kind, err := eventKind(lines.Bytes()); err == nil && kind == p.stopped.kind() {
-			_ = json.Unmarshal(lines.Bytes(), &p.stopped) // a line cut off by a kill says nothing
+		if kind, err := eventKind(lines.Bytes()); err == nil { // a line cut off by a kill says nothing
+			p.mu.Lock()
+			p.mu.later = append(p.mu.later, processEvent{kind, slices.Clone(lines.Bytes())})
+			p.mu.Unlock()
 		}
 	}
 	p.end <- p.child.Wait()
+}
+
+// later are the events after the ready one.
+func (p *serveProcess) later() []processEvent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.mu.later)
 }
 
 // kill kills the process and waits until it is gone.
@@ -108,12 +122,17 @@ func (p *serveProcess) kill() error {
 }
 
 // stop ends the process in order and returns what it said last.
-func (p *serveProcess) stop() (stoppedEvent, error) {
+func (p *serveProcess) stop() (stopped stoppedEvent, err error) {
 	if err := p.child.Process.Signal(syscall.SIGTERM); err != nil {
-		return stoppedEvent{}, err
+		return stopped, err
 	}
-	err := <-p.end
-	return p.stopped, err
+	err = <-p.end
+	for _, e := range p.later() {
+		if e.kind == stopped.kind() {
+			err = errors.Join(err, json.Unmarshal(e.line, &stopped))
+		}
+	}
+	return stopped, err
 }
 
 // client talks to the process.
