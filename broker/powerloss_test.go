@@ -85,12 +85,10 @@ const crashSeeds = 5
 // crashes takes what a crash leaves right before each change of a disk while do
 // runs, and right after it.
 func crashes(disk *simdisk.Disk, step int, seeds uint64, do func()) []image {
-	var mu sync.Mutex
+	var mu sync.Mutex // engines remove what was deleted beside everything else
 	var images []image
-	seen := make(map[uint64]bool)
-	take := func(step int, what string) {
-		mu.Lock()
-		defer mu.Unlock()
+	seen, over := make(map[uint64]bool), false
+	takeLocked := func(step int, what string) {
 		for seed := range seeds + 1 {
 			o := simdisk.CrashOptions{Seed: seed*7919 + uint64(len(images))}
 			if seed == seeds {
@@ -103,11 +101,20 @@ func crashes(disk *simdisk.Disk, step int, seeds uint64, do func()) []image {
 			}
 		}
 	}
-	disk.BeforeChange(func(c simdisk.Change) { take(step, fmt.Sprintf("%s %s %v", c.What, c.Path, c.Kind)) })
+	disk.BeforeChange(func(c simdisk.Change) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			takeLocked(step, fmt.Sprintf("%s %s %v", c.What, c.Path, c.Kind))
+		}
+	})
 	do()
 	disk.BeforeChange(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 	clear(seen) // what was seen before the step returned is judged anew
-	take(step+1, "returned")
+	takeLocked(step+1, "returned")
 	return images
 }
 
