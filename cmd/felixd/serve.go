@@ -38,6 +38,10 @@ func (c *serveCommand) Run(a *app) (err error) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	// Whoever reads what is printed may leave; that must not end a server in the
+	// middle of its work.
+	signal.Ignore(syscall.SIGPIPE)
+	defer signal.Reset(syscall.SIGPIPE)
 
 	s := newServer(config, a.output(c.outputFlags), a.logger)
 	if err := s.start(a.ctx); err != nil {
@@ -49,7 +53,7 @@ func (c *serveCommand) Run(a *app) (err error) {
 		select {
 		case <-hangup:
 			if err := s.reload(); err != nil {
-				return errors.Join(err, s.stop("standard output failed"))
+				fmt.Fprintf(a.stderr, "felixd: warning: standard output takes nothing any more: %v\n", err)
 			}
 			continue
 		case failed := <-s.failed:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -218,5 +219,32 @@ func TestSIGTERMEndsAServerInOrderAndASecondOneAtOnce(t *testing.T) {
 				t.Errorf("the server ended with %v, not by the second signal", err)
 			}
 		})
+	}
+}
+
+func TestAReaderOfItsOutputThatLeavesDoesNotEndAServer(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), self)
+	child.Args = append([]string{"felixd", "serve", "--json"}, serveFlags(t)...)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), `{"event":"ready"`) {
+	}
+	out.Close()
+	if err := child.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
+		t.Errorf("the server ended with %v, not in order", err)
 	}
 }
