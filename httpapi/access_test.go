@@ -1,11 +1,15 @@
 package httpapi
 
 import (
+	"bytes"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"felix.local/felix/auth"
@@ -24,34 +28,25 @@ func credentials(t *testing.T) *auth.Credentials {
 	return c
 }
 
-// credentialsText is the file of all tests, made once: hashes are slow on purpose.
-var credentialsText = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "httpapi-credentials-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "credentials")
-	for _, p := range []struct{ name, secret, grant string }{
-		{"reader", readerSecret, "read:acme*"},
-		{"writer", writerSecret, "write:acme"},
-		{"admin", adminSecret, "admin:*"},
-	} {
-		if err := auth.Add(path, p.name, p.secret, []string{p.grant}); err != nil {
-			return nil, err
-		}
-	}
-	return os.ReadFile(path)
-})
-
-func credentialsFile(t *testing.T) (*auth.Credentials, string) {
+// principal is a line of a credentials file, hashed with few iterations, so that tests
+// are quick.
+func principal(t *testing.T, name, secret, grant string) string {
 	t.Helper()
-	text, err := credentialsText()
+	salt := bytes.Repeat([]byte{7}, 16)
+	hash, err := pbkdf2.Key(sha256.New, secret, salt, auth.IterationsMin, sha256.Size)
 	if err != nil {
 		t.Fatal(err)
 	}
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("%s pbkdf2-sha256$%d$%s$%s %s\n", name, auth.IterationsMin, encode(salt), encode(hash), grant)
+}
+
+func credentialsFile(t *testing.T) (*auth.Credentials, string) {
+	t.Helper()
+	text := principal(t, "reader", readerSecret, "read:acme*") + principal(t, "writer", writerSecret, "write:acme") +
+		principal(t, "admin", adminSecret, "admin:*")
 	path := filepath.Join(t.TempDir(), "credentials")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := auth.Load(path)

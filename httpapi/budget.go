@@ -19,6 +19,16 @@ func (b *budget) take(n int64) error {
 	return nil
 }
 
+// takeMore reserves n bytes beside the own ones that the caller has, as take does, but
+// also beyond the bound when nobody else holds any: one record may be larger than it.
+func (b *budget) takeMore(own, n int64) error {
+	if used := b.used.Add(n); used > b.max && used > own+n {
+		b.used.Add(-n)
+		return &crowdedError{what: b.name, max: b.max}
+	}
+	return nil
+}
+
 func (b *budget) give(n int64) {
 	if b.used.Add(-n) < 0 {
 		panic("httpapi: more bytes of " + b.name + " given back than were taken")

@@ -56,7 +56,8 @@ type Config struct {
 	PageBytes, PageBytesMax int64
 	PageRecordsMax          int
 	// PagesBytesMax bounds the pages of all range reads under way together; more are
-	// answered 429.
+	// answered 429. What a subscription sends counts only where a record is larger than
+	// FeedPageBytes; then that subscription ends with the same error.
 	PagesBytesMax int64
 	// FeedPageBytes is how many payload bytes a subscription holds at a time.
 	FeedPageBytes int64

@@ -20,7 +20,9 @@
 //   - A publish is answered 200 only after Stream.Publish returned without an error.
 //   - A body is held in memory only as far as it has arrived, and every byte of
 //     capacity was taken from Server.bodies first. A page of a read is taken from
-//     Server.pages the same way.
+//     Server.pages the same way; where one record is larger than the page asked for,
+//     the rest is taken once it is read. Subscriptions hold at most a page of
+//     FeedPageBytes each while they send, and nothing while they wait.
 //   - A batch is appended whole or not at all, in one shard.
 //   - A client that neither sends nor takes bytes loses its request: reading a
 //     body and writing an answer both have deadlines that progress alone extends.

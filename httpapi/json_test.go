@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -192,5 +194,19 @@ func BenchmarkParseBatch(b *testing.B) {
 		if _, err := parseBatch(data, 1000); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkWriteRecord(b *testing.B) {
+	for _, size := range []int{128, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			o := &output{to: io.Discard, buf: make([]byte, 0, outputBytes)}
+			record := broker.Record{Message: broker.Message{Value: bytes.Repeat([]byte("x"), size)}}
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				o.record(0, &record)
+			}
+		})
 	}
 }

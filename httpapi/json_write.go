@@ -61,9 +61,7 @@ func (o *output) uint(n uint64) {
 func (o *output) text(text []byte) {
 	o.raw(`"`)
 	for len(text) > 0 && o.err == nil {
-		n := plain(text)
-		n = min(n, cap(o.buf)/2)
-		if n > 0 {
+		if n := plain(text[:min(len(text), cap(o.buf)/2)]); n > 0 {
 			o.room(n)
 			o.buf = append(o.buf, text[:n]...)
 			text = text[n:]

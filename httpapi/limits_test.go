@@ -188,19 +188,55 @@ func TestPublishesShareOneBoundOnMemory(t *testing.T) {
 
 func TestReadsShareOneBoundOnMemory(t *testing.T) {
 	server := must(New(Config{Broker: inMemory(t, brokerDefaults), PageBytes: 10, PageBytesMax: 100, PagesBytesMax: 150}))
-	if err := server.pages.take(100); err != nil {
-		t.Fatal(err)
+	pages := &server.pages
+	for _, step := range []struct {
+		take func() error
+		fits bool
+	}{
+		{func() error { return pages.take(100) }, true},
+		{func() error { return pages.takeMore(100, 1000) }, true}, // alone
+		{func() error { return pages.take(1) }, false},
+		{func() error { pages.give(1000); return pages.take(51) }, false},
+		{func() error { return pages.take(50) }, true},
+		{func() error { return pages.takeMore(50, 1) }, false},
+		{func() error { return pages.takeMore(50, 0) }, true},
+		{func() error { pages.give(100); return pages.takeMore(50, 100) }, true},
+	} {
+		if err := step.take(); (err == nil) != step.fits {
+			t.Fatalf("%+v: %v with %d taken", step, err, pages.used.Load())
+		} else if err != nil {
+			if p := server.explain(err); p.status != http.StatusTooManyRequests || p.code != codeBackPressure || p.retrySeconds == 0 {
+				t.Errorf("%+v", p)
+			}
+		}
 	}
-	err := server.pages.take(51)
-	if p := server.explain(err); p.status != http.StatusTooManyRequests || p.retrySeconds == 0 {
-		t.Errorf("%+v", p)
-	}
-	if err := server.pages.take(50); err != nil {
-		t.Error(err)
-	}
-	server.pages.give(150)
-	if n := server.pages.used.Load(); n != 0 {
+	pages.give(150)
+	if n := pages.used.Load(); n != 0 {
 		t.Errorf("%d bytes are still taken", n)
+	}
+}
+
+func TestARecordLargerThanAPageIsHeldWithinTheBound(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{PageBytes: 1000, PageBytesMax: 1000, PagesBytesMax: 20 << 20, FeedPageBytes: 1000})
+	f.stream("")
+	f.publish(strings.Repeat("x", 16<<20))
+	// One client asks for it and takes nothing.
+	c := f.dial()
+	c.write("GET " + orders + "/records HTTP/1.1\r\nHost: x\r\n\r\n")
+	eventually(t, "the record is being sent", func() bool { return f.server.Stats().PageBytes >= 16<<20 })
+	f.send("GET", orders+"/records", "").refused(http.StatusTooManyRequests, codeBackPressure)
+	e := f.subscribe("?from=earliest")
+	e.expect("subscribed")
+	if last := e.expect("error"); last.Error["code"] != codeBackPressure {
+		t.Errorf("%+v", last)
+	}
+	e.expectEnd()
+	c.Close()
+	eventually(t, "the record is let go of", func() bool { return f.server.Stats().PageBytes == 0 })
+	e = f.subscribe("?from=earliest")
+	e.expect("subscribed")
+	if l := e.expect("record"); len(*l.Text) != 16<<20 {
+		t.Errorf("%d bytes", len(*l.Text))
 	}
 }
 

@@ -44,6 +44,11 @@ func (s *Server) readRecords(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	larger := max(0, payloadBytes(page.Records)-read.maxBytes)
+	if err := s.pages.takeMore(read.maxBytes, larger); err != nil {
+		return err
+	}
+	defer s.pages.give(larger)
 	header := x.header()
 	header.Set("Cache-Control", "no-store")
 	header.Set(headerBase, strconv.FormatUint(page.Base, 10))
@@ -52,6 +57,20 @@ func (s *Server) readRecords(x *exchange) error {
 		return x.payload(page)
 	}
 	return x.lines(read.shard, page)
+}
+
+// payloadBytes is what a page holds. It is more than was asked for when its first
+// record alone is.
+func payloadBytes(records []broker.Record) int64 {
+	bytes := 0
+	for i := range records {
+		r := &records[i]
+		bytes += len(r.Value) + len(r.Key)
+		for k := range r.Headers {
+			bytes += len(r.Headers[k].Key) + len(r.Headers[k].Value)
+		}
+	}
+	return int64(bytes)
 }
 
 func (x *exchange) rangeRead() (read rangeRead, err error) {

@@ -14,7 +14,8 @@ type Stats struct {
 	ConnectionsAccepted, ConnectionsRefused uint64
 	// BytesIn and BytesOut are bytes of bodies.
 	BytesIn, BytesOut uint64
-	// BufferedBytes are held by publishes under way, PageBytes by range reads.
+	// BufferedBytes are held by publishes under way, PageBytes by range reads and by
+	// subscriptions that send a record larger than a page.
 	BufferedBytes, PageBytes int64
 	// RequestsActive are under way, subscriptions included.
 	RequestsActive int64

@@ -60,7 +60,8 @@ func ended(ctx context.Context, err error) error {
 }
 
 // deliver waits for records and writes them. The principal may have lost its grant
-// since the last page.
+// since the last page. A record that is larger than a page counts as a range read
+// does. The payloads are let go of, so that a silent subscription holds none.
 func (f *feed) deliver(ctx context.Context, sub *broker.Subscription) error {
 	delivery, err := sub.Next(ctx)
 	if err != nil {
@@ -69,6 +70,13 @@ func (f *feed) deliver(ctx context.Context, sub *broker.Subscription) error {
 	if err := f.x.mayStill(auth.Read); err != nil {
 		return err
 	}
+	pages := &f.x.server.pages
+	larger := max(0, payloadBytes(delivery.Records)-f.x.server.cfg.FeedPageBytes)
+	if err := pages.takeMore(0, larger); err != nil {
+		return err
+	}
+	defer pages.give(larger)
+	defer clear(delivery.Records)
 	return f.page(delivery)
 }
 
