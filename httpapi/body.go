@@ -29,10 +29,11 @@ func (b *body) release() {
 }
 
 // grow makes room for more, up to max bytes in all. The old and the new buffer are
-// both counted while both are there.
+// both counted while both are there. A body that is larger than the bound on all is
+// taken when it is the only one.
 func (b *body) grow(max int64) error {
 	size := min(2*int64(cap(b.bytes)), max)
-	if err := b.server.bodies.take(size); err != nil {
+	if err := b.server.bodies.takeMore(b.taken, size); err != nil {
 		return err
 	}
 	larger := make([]byte, len(b.bytes), size)

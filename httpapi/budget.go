@@ -20,7 +20,7 @@ func (b *budget) take(n int64) error {
 }
 
 // takeMore reserves n bytes beside the own ones that the caller has, as take does, but
-// also beyond the bound when nobody else holds any: one record may be larger than it.
+// also beyond the bound when nobody else holds any: one record or body may be larger.
 func (b *budget) takeMore(own, n int64) error {
 	if used := b.used.Add(n); used > b.max && used > own+n {
 		b.used.Add(-n)

@@ -222,7 +222,7 @@ func unicodeEscape(in []byte) (rune, int, error) {
 	return char, 12, nil
 }
 
-// hex4 reads the four digits of \uXXXX.
+// hex4 reads the four digits behind a \u.
 func hex4(in []byte) (rune, error) {
 	if len(in) < 6 {
 		return 0, errEnd

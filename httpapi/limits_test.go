@@ -184,6 +184,7 @@ func TestPublishesShareOneBoundOnMemory(t *testing.T) {
 		c.answer().want(http.StatusOK)
 	}
 	f.publish(strings.Repeat("x", 100_000))
+	f.publish(strings.Repeat("x", 1_000_000)) // more than the bound, and alone
 }
 
 func TestReadsShareOneBoundOnMemory(t *testing.T) {
