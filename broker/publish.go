@@ -193,16 +193,17 @@ func (h *shard) remember(messages []Message) (engine.AppendResult, error) {
 	return engine.AppendResult{First: first, Last: h.mu.next - 1}, nil
 }
 
-// kept copies the messages as a log would: one allocation for all payloads.
+// kept copies the messages as a log would.
 func (h *shard) kept(messages []Message) []entry {
 	sc := scratches.Get().(*scratch)
 	sc.encode(h.format, messages)
 	defer sc.giveBack()
-	size, now := 0, uint64(0)
+	left, now := int64(0), uint64(0)
 	for i := range sc.records {
-		size += len(sc.records[i].Payload)
+		left += int64(len(sc.records[i].Payload))
 	}
-	payload, entries := make([]byte, 0, size), make([]entry, len(sc.records))
+	var copies slab
+	entries := make([]entry, len(sc.records))
 	for i := range sc.records {
 		r := &sc.records[i]
 		if r.TimestampMicros == 0 {
@@ -211,9 +212,8 @@ func (h *shard) kept(messages []Message) []entry {
 			}
 			r.TimestampMicros = now
 		}
-		start := len(payload)
-		payload = append(payload, r.Payload...)
-		entries[i] = entry{r.TimestampMicros, payload[start:len(payload):len(payload)]}
+		entries[i] = entry{r.TimestampMicros, copies.copy(r.Payload, left)}
+		left -= int64(len(r.Payload))
 	}
 	return entries
 }

@@ -87,3 +87,20 @@ func (r *ring) grow() {
 func (r *ring) at(offset uint64) entry {
 	return r.slots[(r.head+int(offset-r.oldest))&(len(r.slots)-1)]
 }
+
+// slabBytes is how much memory the payloads of small records share.
+const slabBytes = 64 << 10
+
+// slab copies payloads into few allocations. An entry keeps at most one of them
+// alive, however large the batch was that it came with.
+type slab struct{ used []byte }
+
+// copy takes one payload; left is the bytes still to come, with it.
+func (s *slab) copy(b []byte, left int64) []byte {
+	if len(b) > cap(s.used)-len(s.used) {
+		s.used = make([]byte, 0, max(len(b), int(min(left, slabBytes))))
+	}
+	start := len(s.used)
+	s.used = append(s.used, b...)
+	return s.used[start:len(s.used):len(s.used)]
+}

@@ -75,8 +75,8 @@ func (h *shard) Committed(batch engine.Committed) {
 	entries := h.copied(batch)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.state == StatePoisoned {
-		return // reads end at the bound that Poisoned was told
+	if h.mu.state == StatePoisoned || h.mu.ended != nil {
+		return // reads end at the bound that Poisoned was told, or are over
 	}
 	if skipped := batch.Next() - uint64(len(entries)); h.mu.ring.end() != skipped {
 		h.changeRingLocked(func(r *ring) { r.reset(skipped) })
@@ -91,13 +91,13 @@ func (h *shard) Committed(batch engine.Committed) {
 }
 
 // copied takes the newest records of a batch, as far as the ring can hold them,
-// out of the log's staging memory: one allocation for all payloads.
+// out of the log's staging memory.
 func (h *shard) copied(batch engine.Committed) []entry {
 	left, leftBytes := batch.Records(), batch.PayloadBytes()
 	limit, limitBytes := h.broker.cfg.RingRecords, h.broker.cfg.RingBytes
 	var (
 		entries []entry
-		payload []byte
+		copies  slab
 	)
 	for record := range batch.All() {
 		size := int64(len(record.Payload))
@@ -106,11 +106,10 @@ func (h *shard) copied(batch engine.Committed) []entry {
 			continue
 		}
 		if entries == nil {
-			entries, payload = make([]entry, 0, left), make([]byte, 0, leftBytes)
+			entries = make([]entry, 0, left)
 		}
-		start := len(payload)
-		payload = append(payload, record.Payload...)
-		entries = append(entries, entry{record.TimestampMicros, payload[start:len(payload):len(payload)]})
+		entries = append(entries, entry{record.TimestampMicros, copies.copy(record.Payload, leftBytes)})
+		leftBytes -= size
 	}
 	return entries
 }

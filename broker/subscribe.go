@@ -209,7 +209,12 @@ func (sub *Subscription) moved(records []Record) {
 
 // fullLocked says that the subscription is as far behind as its queue allows.
 func (sub *Subscription) fullLocked() bool {
-	return sub.shard.mu.next-min(sub.next, sub.shard.mu.next) >= uint64(sub.shard.broker.cfg.SubscriberQueue)
+	h := sub.shard
+	limit := h.broker.cfg.SubscriberQueue
+	if h.log != nil {
+		limit = min(limit, h.broker.cfg.RingRecords)
+	}
+	return h.mu.next-min(sub.next, h.mu.next) >= uint64(limit)
 }
 
 // Close ends the subscription. Nobody may be in Next.

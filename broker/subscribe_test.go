@@ -186,7 +186,7 @@ func TestASubscriptionDeliversFromItsStartOnWhileRecordsGoPast(t *testing.T) {
 			rounds := 3000
 			r := newRig(t, set, func(c *broker.Config) { c.RingRecords = 2 })
 			if r.cfg.Root != "" {
-				rounds = 300
+				rounds = 90
 			}
 			s := r.create(name("s"), broker.StreamConfig{Durable: r.cfg.Root != ""})
 			r.fill(s, 0, 3)
