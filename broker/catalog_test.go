@@ -418,3 +418,23 @@ func TestAKafkaStreamGivesBackKeysHeadersAndTombstones(t *testing.T) {
 		})
 	}
 }
+
+// The server's mode is in effect where a stream names none, at each start anew.
+func TestAStreamWithoutAModeOfItsOwnFollowsTheServer(t *testing.T) {
+	r := newRig(t, unflushed)
+	r.create(name("follows"), broker.StreamConfig{Durable: true})
+	r.create(name("own"), broker.StreamConfig{Durable: true, Fsync: ptr(engine.FsyncOnCommit), RetentionBytes: ptr(int64(0))})
+	check := func(follows engine.FsyncMode, bytes int64) {
+		t.Helper()
+		if c := r.stream(name("follows")).Config(); *c.Fsync != follows || *c.RetentionBytes != bytes {
+			t.Errorf("%v, %d; want %v, %d", *c.Fsync, *c.RetentionBytes, follows, bytes)
+		}
+		if c := r.stream(name("own")).Config(); *c.Fsync != engine.FsyncOnCommit || *c.RetentionBytes != 0 {
+			t.Errorf("%v, %d", *c.Fsync, *c.RetentionBytes)
+		}
+	}
+	check(engine.FsyncNone, 0)
+	r.cfg.Engine.FsyncMode, r.cfg.Engine.RetentionBytes = engine.FsyncPeriodic, 1<<20
+	r.reopen()
+	check(engine.FsyncPeriodic, 1<<20)
+}

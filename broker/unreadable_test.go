@@ -21,6 +21,14 @@ func definitionFile(t testing.TB, root, stream string) string {
 	return found[0]
 }
 
+// forget removes the definition of a stream and leaves its shards.
+func (r *rig) forget(stream string) {
+	r.Helper()
+	if err := os.Remove(definitionFile(r, r.cfg.Root, stream)); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // threeStreams is a closed root with three streams that hold a record each.
 func threeStreams(t *testing.T) *rig {
 	t.Helper()
@@ -152,9 +160,7 @@ func TestADefinitionThatIsNoRegularFileMakesItsStreamUnavailable(t *testing.T) {
 // A stream whose definition is lost is created again, and its records are there.
 func TestAStreamWhoseDefinitionWasRemovedAdoptsItsRecords(t *testing.T) {
 	r := threeStreams(t)
-	if err := os.Remove(definitionFile(t, r.cfg.Root, "two")); err != nil {
-		t.Fatal(err)
-	}
+	r.forget("two")
 	r.open()
 	_, err := r.b.Stream(name("two"))
 	errorAs[*broker.NotFoundError](t, err)
