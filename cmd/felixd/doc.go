@@ -1,7 +1,14 @@
-// Command felixd is Felix's one binary: it tries, fills, checks and measures logs,
-// and says what a machine offers. It repairs nothing that opening a log does not.
+// Command felixd is Felix's one binary: the server and its clients, and tools that
+// try, fill, check and measure logs, and say what a machine offers. It repairs
+// nothing that opening a log does not.
 //
-//	felixd demo          append, kill, recover, verify: every claim checked
+//	felixd serve         streams over HTTP and the Kafka protocol
+//	felixd publish       publish records to a server
+//	felixd subscribe     print records as they come, and go on after interruptions
+//	felixd streams       list, create, show, delete and trim streams
+//	felixd credentials   add, check and remove who may use a server
+//	felixd ready         ask a server whether it is ready
+//	felixd demo          publish, kill, restart, resume, verify: every claim checked
 //	felixd log write     append records whose content follows from their offset
 //	felixd log verify    read everything back and check it
 //	felixd log bench     measure appends beside the device's own cost
@@ -10,9 +17,11 @@
 //	felixd doctor        kernel, backend, filesystem, limits, cost of a flush
 //	felixd version
 //
-// Each command is one file or two, named after it. A flag and its environment
-// variable are one struct field; storage settings stay text until
-// engine.ParseConfig judges all of them at once.
+// Each command is one file or a few, named after it. The server without flags and
+// signals is the type server; what the demo and the tests start as a process is
+// serveProcess. A flag and its environment variable are one struct field; settings
+// of the storage and of the server stay text until engine.ParseConfig and
+// judgeServer judge all of them at once.
 //
 // Results go to standard output: one JSON object per line when it is no terminal
 // or --json is given, text for people otherwise. Logs, warnings, progress and the
@@ -22,12 +31,14 @@
 //
 // The first SIGINT or SIGTERM asks a command to end in order: what it opened is
 // closed and what it made is removed. The second one ends it where it stands.
+// The server reads its credentials again on SIGHUP.
 //
 // # Exit codes
 //
 //	0  success
 //	1  failure at run time: no log where one was named, an interruption, a claim
-//	   of the demo that did not hold
+//	   of the demo that did not hold, an answer of the server that is an error, a
+//	   server's end that left something acknowledged unsynced or a shard poisoned
 //	2  usage: unknown flag, invalid value or configuration
 //	3  verification failed: a record differs, is damaged or is missing; doctor
 //	   --check: a store would not work here

@@ -17,11 +17,16 @@ type serveCommand struct {
 	outputFlags
 }
 
+// defaults are what help shows: which mode applies depends on another flag.
+func (*serveCommand) defaults() map[string]string {
+	return map[string]string{"FELIX_DURABLE_FSYNC_MODE": "periodic; on_commit without --dir"}
+}
+
 // config judges all flags at once.
 func (c *serveCommand) config() (serverConfig, error) {
 	var config serverConfig
 	var err error
-	config.broker.Engine, err = c.storageFlags.config(c.defaults())
+	config.broker.Engine, err = c.storageFlags.config(c.storageDefaults())
 	problems := judgeServer(&config, given(&c.serverFlags))
 	root, byDefault, more := c.root()
 	config.broker.Root, config.defaultDir = root, byDefault

@@ -15,10 +15,10 @@ type storageChoice struct {
 	InMemory bool   `name:"in-memory" help:"store nothing; durable streams are refused"`
 }
 
-// defaults are the storage settings that apply when none is given: whoever runs
-// the server without saying where it stores gets the mode that loses nothing.
+// storageDefaults are the storage settings that apply when none is given: whoever
+// runs the server without saying where it stores gets the mode that loses nothing.
 // With a directory the mode's documented default stands.
-func (c *storageChoice) defaults() map[string]string {
+func (c *storageChoice) storageDefaults() map[string]string {
 	if c.InMemory || c.Dir != "" {
 		return nil
 	}

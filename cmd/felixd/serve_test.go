@@ -69,6 +69,19 @@ func TestTheFsyncModeFollowsTheDirectory(t *testing.T) {
 	}
 }
 
+func TestTheHelpOfServeShowsBothDefaultsOfTheFsyncMode(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"serve", "--help"}, &stdout, &stderr); code != exitOK {
+		t.Fatal(stderr.String())
+	}
+	words := strings.Join(strings.Fields(stdout.String()), " ")
+	for _, want := range []string{"[default periodic; on_commit without --dir]", "without it ./felix-data is the default, with fsync on_commit"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in the help", want)
+		}
+	}
+}
+
 func TestInMemoryAndADirectoryExcludeEachOther(t *testing.T) {
 	for name, variable := range map[string]string{"flag": "", "variable": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
