@@ -106,6 +106,23 @@ func TestAPublishWhoseDeviceHangsHasAnUnknownOutcome(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatTakesLongerThanAWriteMayIsStillWritten(t *testing.T) {
+	b, disk := onFaultyDisk(t)
+	f := start(t, b, Config{WriteTimeout: 50 * time.Millisecond})
+	f.stream("")
+	for _, request := range []string{"POST " + orders + "/records", "DELETE " + orders} {
+		hung := disk.Inject(faultdisk.Fault{Kinds: faultdisk.WriteDsync | faultdisk.Flushes | faultdisk.Rename, Stall: true})
+		time.AfterFunc(100*time.Millisecond, hung.Release) // past the deadline of a write
+		method, path, _ := strings.Cut(request, " ")
+		if r := f.send(method, path, ""); r.status/100 != 2 {
+			t.Errorf("%s: %d %s", request, r.status, r.body)
+		}
+		if hung.Hits() == 0 {
+			t.Errorf("%s: nothing was held up", request)
+		}
+	}
+}
+
 func TestADamagedShardSaysWhyAndTheOthersServe(t *testing.T) {
 	root := t.TempDir()
 	t.Run("before", func(t *testing.T) {

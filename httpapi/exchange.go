@@ -94,9 +94,11 @@ func (x *exchange) survive(rt *route) {
 
 func (x *exchange) header() http.Header { return x.w.Header() }
 
-// begun sends the status and the headers.
+// begun sends the status and the headers. An answer without a body is written when
+// the handler returns, within this deadline.
 func (x *exchange) begun(status int) {
 	x.status = status
+	x.extendWrite()
 	x.w.WriteHeader(status)
 }
 

@@ -21,7 +21,6 @@ type feed struct {
 
 	mu struct {
 		sync.Mutex
-		out    *output
 		closed bool
 	}
 	heartbeat *time.Timer
@@ -30,7 +29,6 @@ type feed struct {
 // openFeed begins the answer.
 func (x *exchange) openFeed(asked subscription, lost func()) *feed {
 	f := &feed{x: x, shard: asked.shard, events: asked.media == mediaEvents, lost: lost}
-	f.mu.out = x.server.output(x)
 	header := x.header()
 	header.Set("Content-Type", asked.media)
 	header.Set("Cache-Control", "no-store")
@@ -46,20 +44,22 @@ func (f *feed) close() {
 	defer f.mu.Unlock()
 	f.mu.closed = true
 	f.heartbeat.Stop()
-	f.mu.out.done(f.x.server)
-	f.mu.out = nil
+	f.x.extendWrite() // for the end of the answer, which the server writes
 }
 
-// send flushes what write put out, and puts the next heartbeat off.
+// send sends what write puts out, and puts the next heartbeat off.
 func (f *feed) send(write func(out *output)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	write(f.mu.out)
-	return f.sendLocked()
+	return f.sendLocked(write)
 }
 
-func (f *feed) sendLocked() error {
-	err := f.mu.out.flush()
+// sendLocked has a buffer only while it sends: most subscriptions are silent.
+func (f *feed) sendLocked(write func(out *output)) error {
+	out := f.x.server.output(f.x)
+	defer out.done(f.x.server)
+	write(out)
+	err := out.flush()
 	if err == nil {
 		err = f.x.flush()
 	}
@@ -80,12 +80,11 @@ func (f *feed) beat() {
 	if f.mu.closed {
 		return
 	}
+	text := `{"event":"heartbeat"}` + "\n"
 	if f.events {
-		f.mu.out.raw(": heartbeat\n\n")
-	} else {
-		f.mu.out.raw(`{"event":"heartbeat"}` + "\n")
+		text = ": heartbeat\n\n"
 	}
-	if err := f.sendLocked(); err != nil {
+	if err := f.sendLocked(func(out *output) { out.raw(text) }); err != nil {
 		f.lost()
 		return
 	}
@@ -184,7 +183,7 @@ func (f *feed) end(reason error) {
 	if p.code == codeClosing {
 		event = "closing"
 	}
-	if p.status == http.StatusInternalServerError {
+	if p.code == codeInternal {
 		f.x.server.cfg.Logger.Error("http: a subscription ended for a reason that no client can be told",
 			"path", f.x.r.URL.Path, "error", reason)
 	}

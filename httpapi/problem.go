@@ -46,7 +46,7 @@ func (x *exchange) fail(err error) {
 		return // the client is gone
 	}
 	p := x.server.explain(err)
-	if p.status == http.StatusInternalServerError {
+	if p.code == codeInternal {
 		x.server.cfg.Logger.Error("http: a request failed for a reason that no client can be told",
 			"method", x.r.Method, "path", x.r.URL.Path, "error", err)
 	}
