@@ -52,6 +52,9 @@ type door struct {
 func newServer(config serverConfig, out *output, logger *slog.Logger) *server {
 	exporter := metrics.New()
 	exporter.AddProcess()
+	config.shareDescriptors(descriptorLimit())
+	logger.Info("descriptors are shared", "segments", config.broker.Engine.OpenFilesMax,
+		"http_connections", config.httpConnectionsMax, "kafka_connections", config.kafkaConnectionsMax)
 	return &server{config: config, out: out, logger: logger, exporter: exporter, failed: make(chan error, 3)}
 }
 
