@@ -33,11 +33,18 @@ func (b Ballot) GivenUp() bool { return b.Leader == "" }
 // CheckLeader reports, as a *DecodeError, why an id can stand in no ballot. It is
 // to be asked about an id from outside before anything is written.
 func CheckLeader(leader string) error {
-	if len(leader) > LeaderBytesMax {
-		return contentError(BallotName, "a leader's id of %d bytes, at most %d are allowed", len(leader), LeaderBytesMax)
+	if err := checkLeaderBytes(len(leader)); err != nil {
+		return err
 	}
 	if !utf8.ValidString(leader) {
 		return contentError(BallotName, "the leader's id %q is not UTF-8", leader)
+	}
+	return nil
+}
+
+func checkLeaderBytes(n int) error {
+	if n > LeaderBytesMax {
+		return contentError(BallotName, "a leader's id of %d bytes, at most %d are allowed", n, LeaderBytesMax)
 	}
 	return nil
 }
@@ -69,6 +76,9 @@ func DecodeBallot(b []byte) (Ballot, error) {
 	size := ballotHeaderBytes + int(binary.BigEndian.Uint16(b[6:])) + crcBytes
 	if err := k.checkWhole(b, size); err != nil {
 		return Ballot{}, err
+	}
+	if err := checkLeaderBytes(size - ballotHeaderBytes - crcBytes); err != nil {
+		return Ballot{}, err // before it is copied
 	}
 	leader := string(b[ballotHeaderBytes : size-crcBytes])
 	if err := CheckLeader(leader); err != nil {
