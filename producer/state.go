@@ -90,7 +90,7 @@ func (s *State) Observe(offset uint64, mark segment.Mark, payload []byte) {
 	case segment.BatchOpen:
 		s.open = openBatch{
 			waiting: true, producer: mark.Producer, sequence: mark.Sequence,
-			first: offset, len: max(1, mark.Len), digest: Digest{Known: true},
+			first: offset, len: mark.Len, digest: Digest{Known: true},
 		}
 		s.hold(payload)
 	case segment.BatchContinue:
