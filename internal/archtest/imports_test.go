@@ -23,6 +23,8 @@ const root = "../.."
 //	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► segment ──► device
 //	     │              └──► auth                  ├──► uring ────────────────────────► device
 //	     └──► bench ──► engine, broker             └──► fallback ─────────────────────► device
+//
+//	producer ──► segment, sidecar ──► device: bytes of what lies beside segments
 func arrows() map[string][]string {
 	return map[string][]string{
 		"cmd":      {"httpapi", "kafka", "bench"},
@@ -33,6 +35,8 @@ func arrows() map[string][]string {
 		"broker":   {"engine"},
 		"engine":   {"recovery", "uring", "fallback"},
 		"recovery": {"segment"},
+		"producer": {"segment"},
+		"sidecar":  {"device"},
 		"segment":  {"device"},
 		"uring":    {"device"},
 		"fallback": {"device"},
@@ -87,6 +91,18 @@ func TestOnlyTheCommandKnowsPrometheusKongAndProgressBars(t *testing.T) {
 				if strings.HasPrefix(imported, front) && !strings.HasPrefix(filepath.ToSlash(path), "cmd/") {
 					t.Errorf("%s imports %s", path, imported)
 				}
+			}
+		}
+	}
+}
+
+// A protocol's codec stays behind its front door: what it brings along is checked
+// there, and no other package takes its types for its own.
+func TestOnlyTheKafkaFrontDoorKnowsTheProtocol(t *testing.T) {
+	for path, imports := range productImports(t) {
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, "github.com/twmb/") && !strings.HasPrefix(filepath.ToSlash(path), "kafka/") {
+				t.Errorf("%s imports %s", path, imported)
 			}
 		}
 	}
