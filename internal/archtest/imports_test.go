@@ -22,7 +22,9 @@ const root = "../.."
 //
 //	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► segment ──► device
 //	     │              └──► auth                  ├──► uring ────────────────────────► device
-//	     └──► bench ──► engine, broker             └──► fallback ─────────────────────► device
+//	     └──► bench ──► engine, broker             ├──► fallback ─────────────────────► device
+//	                                               ├──► sidecar ──────────────────────► device
+//	                                               └──► producer ─────────► segment
 //
 //	producer ──► segment, sidecar ──► device: bytes of what lies beside segments
 func arrows() map[string][]string {
@@ -33,8 +35,10 @@ func arrows() map[string][]string {
 		"auth":     {},
 		"bench":    {"engine", "broker"},
 		"broker":   {"engine"},
-		"engine":   {"recovery", "uring", "fallback"},
+		"engine":   {"recovery", "uring", "fallback", "sidecar", "producer"},
 		"recovery": {"segment"},
+		"producer": {"segment"},
+		"sidecar":  {"device"},
 		"producer": {"segment"},
 		"sidecar":  {"device"},
 		"segment":  {"device"},
