@@ -100,7 +100,7 @@ func TestEveryErrorOfTheBrokerAndTheEngineHasItsCode(t *testing.T) {
 // that only opening a store or a broker gives.
 func errorTypes(t *testing.T, pkg string) []string {
 	t.Helper()
-	atOpen := []string{"engine.BackendError"}
+	atOpen := []string{"engine.BackendError", "engine.ConfigError"}
 	var found []string
 	entries, err := os.ReadDir("../" + pkg)
 	if err != nil {

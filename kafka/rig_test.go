@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"felix.local/felix/broker"
 	"felix.local/felix/engine"
@@ -45,7 +46,7 @@ func start(t testing.TB, change ...func(*Config, *broker.Config)) *rig {
 	t.Cleanup(func() { // after the server has stopped
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := b.Close(ctx); err != nil {
+		if err := b.Close(ctx); err != nil && !errors.Is(err, engine.ErrPoisoned) { // some tests do poison
 			t.Errorf("closing the broker: %v", err)
 		}
 	})
@@ -87,6 +88,18 @@ func (r *rig) stop() {
 	}
 }
 
+// until waits for what the server does by itself, asking it something in between.
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	c := r.dial()
+	for begun := time.Now(); !holds(); {
+		if time.Since(begun) > patience {
+			r.t.Fatalf("still waiting until %s", what)
+		}
+		c.ask(version(3, kmsg.NewPtrApiVersionsRequest()))
+	}
+}
+
 // ctx ends when the test has waited long enough.
 func (r *rig) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -99,7 +112,7 @@ func (r *rig) client(opts ...kgo.Opt) *kgo.Client {
 	r.t.Helper()
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(r.addr), kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.FetchMaxWait(time.Second), kgo.ProducerLinger(0),
+		kgo.FetchMaxWait(time.Second), kgo.ProducerLinger(0), kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
 	if err != nil {

@@ -91,15 +91,7 @@ func TestASessionBelongsToItsConnection(t *testing.T) {
 		t.Errorf("%d sessions are open", n)
 	}
 	owner.nc.Close()
-	deadline := time.After(patience)
-	for r.server.Stats().FetchSessions > 0 {
-		select {
-		case <-deadline:
-			t.Fatal("the session outlived its connection")
-		default:
-			other.ask(version(3, kmsg.NewPtrApiVersionsRequest()))
-		}
-	}
+	r.until("the session ended with its connection", func() bool { return r.server.Stats().FetchSessions == 0 })
 }
 
 func TestOldSessionsGiveWayAndYoungOnesDoNot(t *testing.T) {
