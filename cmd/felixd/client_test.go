@@ -193,6 +193,15 @@ func TestAResumeFileGoesOnBehindWhatWasPrintedAndBelongsToOneShard(t *testing.T)
 	if code != exitFailure || !strings.Contains(stderr, file) || !strings.Contains(stderr, "shard 0") {
 		t.Errorf("another shard: %d, %q", code, stderr)
 	}
+	// Where it began is remembered before there is a record.
+	latest := filepath.Join(t.TempDir(), "latest.json")
+	if err := (&printer{resume: resumeFile{latest}, point: resumePoint{Stream: "t1/default/orders"}}).started(3); err != nil {
+		t.Fatal(err)
+	}
+	must(t, s, "publish", "t1/default/orders", "d", "--shard", "0")
+	if out := must(t, s, "subscribe", "t1/default/orders", "--resume-file", latest, "--count", "1"); !strings.Contains(out, `"offset":3`) {
+		t.Errorf("a subscription that was ended before its first record: %s", out)
+	}
 	if err := os.WriteFile(file, []byte("offset 2"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,13 @@ type demoFeed struct {
 	wanted int
 }
 
+func (f *demoFeed) started(offset uint64) error {
+	if offset != uint64(len(f.payloads)) {
+		return fmt.Errorf("the subscription begins at offset %d where %d was due", offset, len(f.payloads))
+	}
+	return nil
+}
+
 func (f *demoFeed) record(r feedRecord) error {
 	if r.Offset != uint64(len(f.payloads)) {
 		return fmt.Errorf("the subscription was given offset %d where %d was due", r.Offset, len(f.payloads))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -255,6 +256,47 @@ func TestAServerWithNothingLeftToServeIsNotReady(t *testing.T) {
 	}
 	if err := s.stop("the test ends"); err == nil {
 		t.Error("the end is silent about the poisoned shard")
+	}
+}
+
+func TestAServerThatIsStillOpeningIsAliveAndNotReady(t *testing.T) {
+	pool := fallback.Open(fallback.Options{Workers: 4})
+	disk := faultdisk.New(device.OS(), pool, faultdisk.Options{})
+	held := disk.Inject(faultdisk.Fault{Kinds: faultdisk.All, Stall: true})
+	defer held.Release()
+	addr := freeAddr(t)
+	config, err := settings(t, serveFlags(t, "--admin-addr", addr)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.broker.Logger = slog.New(slog.DiscardHandler)
+	config.broker.Engine.FS, config.broker.Engine.Queue = disk.FS(), disk.Queue()
+	s := newServer(config, &output{w: new(safeBuffer), json: true}, config.broker.Logger)
+	started := make(chan error, 1)
+	go func() { started <- s.start(t.Context()) }()
+	select {
+	case <-held.Reached():
+	case err := <-started:
+		t.Fatalf("nothing was held: %v", err)
+	}
+	if got := status(t, addr, "/live", ""); got != 200 {
+		t.Errorf("/live answers %d", got)
+	}
+	if got := status(t, addr, "/ready", ""); got != 503 {
+		t.Errorf("/ready answers %d", got)
+	}
+	held.Release()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, addr, "/ready", ""); got != 200 {
+		t.Errorf("/ready answers %d once everything is open", got)
+	}
+	if err := s.stop("the test ends"); err != nil {
+		t.Error(err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

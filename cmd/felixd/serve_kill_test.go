@@ -111,6 +111,7 @@ func (f untilEnd) record(r feedRecord) error {
 	return nil
 }
 
+func (f untilEnd) started(uint64) error       { return nil }
 func (f untilEnd) missed(e missedEvent) error { return fmt.Errorf("missed %d to %d", e.First, e.Last) }
 func (f untilEnd) pause() error               { return nil }
 

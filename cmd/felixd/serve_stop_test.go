@@ -167,6 +167,7 @@ func TestASubscriptionIsToldToComeBack(t *testing.T) {
 // onRecord is a subscriber that cares for records alone.
 type onRecord func(feedRecord)
 
+func (f onRecord) started(uint64) error       { return nil }
 func (f onRecord) record(r feedRecord) error  { f(r); return nil }
 func (f onRecord) missed(e missedEvent) error { return fmt.Errorf("missed %d to %d", e.First, e.Last) }
 func (f onRecord) pause() error               { return nil }

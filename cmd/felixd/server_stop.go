@@ -41,8 +41,11 @@ func (s *server) stop(reason string) error {
 	return errors.Join(err, said)
 }
 
-// closeDoors ends HTTP and Kafka, both at once.
+// closeDoors ends HTTP and Kafka, both at once. Clients that do not come to an end
+// leave a third of the time to the store.
 func (s *server) closeDoors(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.shutdownTimeout*2/3)
+	defer cancel()
 	errs := make(chan error, 2)
 	doors := 0
 	for _, d := range []*door{s.http, s.kafka} {

@@ -14,7 +14,7 @@ type subscribeCommand struct {
 	Shard      int    `name:"shard" default:"0" placeholder:"N" help:"the shard"`
 	From       string `name:"from" default:"latest" placeholder:"earliest|latest|OFFSET|@TIME" help:"where to begin: TIME is RFC 3339, or microseconds since 1970"`
 	Count      uint64 `name:"count" default:"0" placeholder:"N" help:"end after this many records; 0 goes on until interrupted"`
-	ResumeFile string `name:"resume-file" type:"path" placeholder:"FILE" help:"remember the last offset printed in this file, durably, and go on behind it when started again"`
+	ResumeFile string `name:"resume-file" type:"path" placeholder:"FILE" help:"remember in this file, durably, how far was printed, and go on there when started again"`
 	WhenFull   string `name:"when-full" enum:"disk,block" default:"disk" placeholder:"disk|block" help:"when this client is slow: disk reads on from disk, block holds publishers back"`
 	clientFlags
 	outputFlags
@@ -106,7 +106,7 @@ func (c *subscribeCommand) Run(a *app) error {
 		fmt.Fprintln(a.stderr, "felixd:", text)
 	}}
 	if point != nil {
-		s.last = &point.LastOffset
+		s.start = &point.NextOffset
 	}
 	err = s.run(a.ctx, p)
 	if errors.Is(err, errEnough) || a.ctx.Err() != nil {
@@ -144,8 +144,15 @@ func (p *printer) missed(e missedEvent) error {
 	return p.passed(e.Last, 0)
 }
 
+// started remembers where a subscription begins that has no record yet: whoever
+// starts it again with --from latest must not miss what came meanwhile.
+func (p *printer) started(offset uint64) error {
+	p.point.NextOffset = offset
+	return p.resume.save(p.point)
+}
+
 func (p *printer) passed(offset, records uint64) error {
-	p.point.LastOffset = offset
+	p.point.NextOffset = offset + 1
 	p.unsaved++
 	if p.unsaved >= checkpointRecords {
 		if err := p.pause(); err != nil {

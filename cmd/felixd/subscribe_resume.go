@@ -11,7 +11,7 @@ import (
 	"felix.local/felix/broker"
 )
 
-// resumeFile remembers the last offset that was printed, durably: written under
+// resumeFile remembers how far a subscription was printed, durably: written under
 // another name, synced, renamed, and the directory synced.
 type resumeFile struct{ path string }
 
@@ -19,8 +19,9 @@ type resumeFile struct{ path string }
 type resumePoint struct {
 	Stream string `json:"stream"`
 	Shard  int    `json:"shard"`
-	// LastOffset was printed; the next one is due.
-	LastOffset uint64 `json:"last_offset"`
+	// NextOffset is due: where the subscription began, or one past the last offset
+	// that was printed.
+	NextOffset uint64 `json:"next_offset"`
 }
 
 // load returns the point of a stream's shard, or nil when there is no file yet. A

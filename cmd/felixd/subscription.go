@@ -32,6 +32,8 @@ const (
 
 // subscriber is given what a subscription brings; an error of it ends that.
 type subscriber interface {
+	// started is told once where the subscription begins.
+	started(offset uint64) error
 	record(feedRecord) error
 	missed(missedEvent) error
 	// pause is called when nothing more has arrived.
@@ -48,7 +50,7 @@ type subscription struct {
 	whenFull string
 	// last is the offset that was delivered last, nil as long as there is none.
 	last *uint64
-	// start is where the server said that it begins.
+	// start is where it begins, nil as long as the server has not said so.
 	start *uint64
 	// warn is told why a connection ended that is made again.
 	warn func(string)
@@ -196,7 +198,10 @@ func (s *subscription) line(text []byte, to subscriber) error {
 		if next, known := s.next(); known && line.StartOffset != next {
 			return localError{fmt.Errorf("the server begins at offset %d where %d was asked for", line.StartOffset, next)}
 		}
-		s.start = &line.StartOffset
+		if s.start == nil {
+			s.start = &line.StartOffset
+			return local(to.started(line.StartOffset))
+		}
 		return nil
 	case "missed":
 		if err := s.due(line.First); err != nil {
