@@ -17,6 +17,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add(goldenState(Options{Digests: true}).AppendTo(nil, 10, version), false)
 		f.Add(New(Options{}).AppendTo(nil, 0, version), true)
 	}
+	// A count that the bytes do not bear out.
+	f.Add(append([]byte("FLPS\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x10\x00"), 0, 0, 0, 0, 0), true)
 	f.Fuzz(func(t *testing.T, b []byte, resealed bool) {
 		if resealed && len(b) >= headerSize {
 			b = reseal(bytes.Clone(b))

@@ -117,6 +117,11 @@ func checkInvariants(t testingT, s *State) {
 	if n != len(s.windows) || s.order.newest != older || n > s.maxProducers() {
 		t.Fatalf("%d producers in the order, %d in the map", n, len(s.windows))
 	}
+	for _, u := range s.journal.steps[len(s.journal.steps):cap(s.journal.steps)] {
+		if u != (undo{}) {
+			t.Fatalf("a step that is over keeps producer %d", u.w.id)
+		}
+	}
 	if len(s.journal.points) == 0 && (len(s.journal.steps) != 0 || s.journal.base != 0) {
 		t.Fatalf("without a checkpoint %d steps are kept", len(s.journal.steps))
 	}

@@ -189,6 +189,29 @@ func TestAnAbandonedBatchIsNotInASnapshot(t *testing.T) {
 	}
 }
 
+func TestABatchOfLength0IsReadAsTheRecordThatOpenedIt(t *testing.T) {
+	b := golden(t, "producers-v1")
+	b[len(b)-1] = 0
+	s, _, err := Decode(reseal(b), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Classify(42, 5), (Class{Verdict: Held, First: 7, Last: 7, Held: 1, Len: 1}); got != want {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+}
+
+func TestWhatASnapshotCoversIsNotObservedAgain(t *testing.T) {
+	s, asOf, err := Decode(golden(t, "producers-v1"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPanic(t, func() { s.Observe(asOf-1, segment.Mark{}, nil) })
+	s.Settle(asOf + 5)
+	mustPanic(t, func() { s.Observe(asOf+4, segment.Mark{}, nil) })
+	s.Observe(asOf+5, segment.Mark{}, nil)
+}
+
 func TestDigestsOfASnapshotWithoutStayUnknown(t *testing.T) {
 	r := busy(true)
 	for _, version := range []uint16{SnapshotV1, SnapshotV2} {

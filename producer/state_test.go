@@ -285,6 +285,9 @@ func TestTheLastSequenceOf64BitsHasNoNext(t *testing.T) {
 	if got := s.Classify(1, math.MaxUint64-1).Verdict; got != Gap {
 		t.Fatalf("after starting over, the one before the last is %v", got)
 	}
+	if _, _, err := Decode(s.AppendTo(nil, 3, SnapshotV1), Options{}); err != nil {
+		t.Fatalf("after starting over: %v", err)
+	}
 }
 
 func TestAZeroStateIsAnEmptyLog(t *testing.T) {
