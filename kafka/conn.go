@@ -86,9 +86,9 @@ func (c *conn) serve() {
 	c.cancel()
 	close(c.answers)
 	<-answered
-	c.nc.Close()
 	c.s.sessions.dropAll(c)
 	c.report(err)
+	c.nc.Close()
 }
 
 // handshake finishes TLS, if that is what the listener gives, in the time there is
