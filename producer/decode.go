@@ -41,12 +41,15 @@ func DecodeSnapshotHeader(b []byte) (SnapshotHeader, error) {
 }
 
 // Decode reads a snapshot, of which every byte has to be accounted for, and gives
-// the state and the offset it covers everything below. Whether it fits the log is
-// for Usable to say; records from asOf on are then to be observed. The error is a
+// the state and the offset it covers everything below. The error is a
 // *SnapshotError.
 //
-// Nothing but the bounds of the format covers as_of, in the header, against
-// damage. That it is the base offset of a segment is worth a look.
+// Whether the state fits the log is for Usable to say. If so, Prune it to the
+// log's base, observe the records from asOf on, and Settle it at the tail.
+//
+// The checksum does not cover as_of, and a damaged one is seen only if it is
+// below the end of a batch, or if a batch is open. A caller who knows which
+// offsets segments begin at should take no other for as_of.
 func Decode(b []byte, o Options) (s *State, asOf uint64, err error) {
 	return decodeInto(New(o), b)
 }
@@ -143,8 +146,8 @@ func (d *decoder) digest() Digest {
 	return Digest{Value: value, Known: known == 1}
 }
 
-// open reads the open batch. It ends where the snapshot does, or a record that
-// the snapshot covers would have completed or abandoned it.
+// open reads the open batch. It has to end where the snapshot does: if not, a
+// record below as_of would have continued or abandoned it.
 func (d *decoder) open() openBatch {
 	switch flag := d.u8(); {
 	case flag > 1:

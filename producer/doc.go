@@ -21,8 +21,8 @@
 //     is derived: the answer to any error is to drop it and read the log.
 //   - What is observed of appends that are not known to have succeeded can be
 //     undone exactly: Checkpoint, then Rollback or Forget. Undoing costs as much
-//     as what is undone, and keeping the possibility about 100 bytes for each
-//     batch completed meanwhile.
+//     as what is undone, and keeping the possibility 64 bytes for each batch
+//     completed meanwhile.
 //
 // # Locks
 //
