@@ -30,6 +30,8 @@ type identityFlags struct {
 	Token     string `name:"token" env:"FELIX_TOKEN" placeholder:"NAME.SECRET" help:"bearer token; better given by the variable or a file, since others see command lines"`
 	TokenFile string `name:"token-file" type:"path" placeholder:"FILE" help:"file that holds the bearer token; it wins over --token"`
 	CAFile    string `name:"ca-file" type:"path" placeholder:"FILE" help:"authorities, PEM, that the server's certificate may come from; without it the system's"`
+	CertFile  string `name:"cert-file" type:"path" placeholder:"FILE" help:"certificate, PEM, to show to a server that asks for one"`
+	KeyFile   string `name:"key-file" type:"path" placeholder:"FILE" help:"private key of the certificate, PEM"`
 }
 
 const (
@@ -101,22 +103,40 @@ func (f *identityFlags) client(flag, address string) (*client, error) {
 		ResponseHeaderTimeout: clientAnswerTimeout,
 		ForceAttemptHTTP2:     true,
 	}
-	if f.CAFile != "" {
-		pem, err := os.ReadFile(f.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, usage("--ca-file %s holds no certificate in PEM form", f.CAFile)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	if transport.TLSClientConfig, err = f.tls(); err != nil {
+		return nil, err
 	}
 	return &client{base: base, token: token, http: &http.Client{
 		Transport: transport,
 		// A redirect would carry the token to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// tls says whom to trust and what to show.
+func (f *identityFlags) tls() (*tls.Config, error) {
+	config := new(tls.Config)
+	if f.CAFile != "" {
+		pem, err := os.ReadFile(f.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usage("--ca-file %s holds no certificate in PEM form", f.CAFile)
+		}
+	}
+	if (f.CertFile == "") != (f.KeyFile == "") {
+		return nil, usage("--cert-file and --key-file: one is given without the other")
+	}
+	if f.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cert-file %s with --key-file %s: %w", f.CertFile, f.KeyFile, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }
 
 // streamPath is the path of a stream, or of something of it.

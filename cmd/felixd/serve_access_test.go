@@ -194,7 +194,7 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "felix"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -250,5 +250,29 @@ func TestWithACertificateAllListenersSpeakTLS(t *testing.T) {
 	}
 	if err := stranger.json(t.Context(), request{method: "GET", path: "v1/streams"}, nil); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown authority: %v", err)
+	}
+}
+
+func TestAServerThatAsksForCertificatesServesThoseWhoShowOne(t *testing.T) {
+	certFile, keyFile := certificate(t)
+	// That is authentication: the listeners need not be loopback.
+	s := runServer(t, serveFlags(t, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-client-ca-file", certFile, "--kafka-addr", "0.0.0.0:0"))
+	ask := func(identity identityFlags, d *door, path string) error {
+		c, err := identity.client("--server", "https://"+d.boundAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.json(t.Context(), request{method: "GET", path: path}, nil)
+	}
+	for d, path := range map[*door]string{s.http: "v1/streams", s.admin: "metrics"} {
+		if err := ask(identityFlags{CAFile: certFile, CertFile: certFile, KeyFile: keyFile}, d, path); err != nil {
+			t.Errorf("%s with a certificate: %v", d.what, err)
+		}
+		if err := ask(identityFlags{CAFile: certFile}, d, path); err == nil {
+			t.Errorf("%s answers without a certificate", d.what)
+		}
+	}
+	if _, err := (&identityFlags{CertFile: certFile}).client("--server", "https://x"); exitCode(err) != exitUsage {
+		t.Errorf("a certificate without its key: %v", err)
 	}
 }

@@ -253,3 +253,16 @@ func TestAReaderOfItsOutputThatLeavesDoesNotEndAServer(t *testing.T) {
 		t.Errorf("the server ended with %v, not in order", err)
 	}
 }
+
+func TestAListenerThatFailsIsReportedAndTheRestEndsInOrder(t *testing.T) {
+	s := runServer(t, serveFlags(t))
+	if err := s.kafka.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-s.failed; err == nil || !strings.HasPrefix(err.Error(), "kafka is served no longer: ") {
+		t.Errorf("got %v", err)
+	}
+	if err := s.stop("a listener failed"); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
