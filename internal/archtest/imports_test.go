@@ -25,8 +25,6 @@ const root = "../.."
 //	     └──► bench ──► engine, broker             ├──► fallback ─────────────────────► device
 //	                                               ├──► sidecar ──────────────────────► device
 //	                                               └──► producer ─────────► segment
-//
-//	producer ──► segment, sidecar ──► device: bytes of what lies beside segments
 func arrows() map[string][]string {
 	return map[string][]string{
 		"cmd":      {"httpapi", "kafka", "bench"},
@@ -37,8 +35,6 @@ func arrows() map[string][]string {
 		"broker":   {"engine"},
 		"engine":   {"recovery", "uring", "fallback", "sidecar", "producer"},
 		"recovery": {"segment"},
-		"producer": {"segment"},
-		"sidecar":  {"device"},
 		"producer": {"segment"},
 		"sidecar":  {"device"},
 		"segment":  {"device"},
