@@ -1,3 +1,41 @@
-// Package kafka is the Kafka protocol in front of package broker: a topic is a
-// stream, a partition is a shard.
+// Package kafka lets clients of the Kafka protocol use the streams of package broker:
+// a topic is a stream, a partition is a shard, an offset is the broker's.
+//
+// It owns the protocol: frames, requests and their versions, record batches,
+// compression, fetch sessions, error codes, SASL. It never decides what is stored or
+// in which order (package broker), and knows no secret (package auth). docs/kafka.md
+// says what clients can count on, and a test compares its tables with this code.
+//
+// # A connection
+//
+//	reader: frame ─ header ─ Produce? decode, start publishing ─┐
+//	                         else ──────────────────────────────┤ answers, in order
+//	answerer: wait for the produce, or carry the request out ◄──┘ ─ write
+//
+// Answers leave in the order of the requests. Produces overlap: each partition of
+// each of them is published in its own lane, which keeps the order of a connection's
+// records per partition and gathers what comes while a publish is under way. Every
+// other request acts in the answerer, after all before it were answered; a produce
+// behind it waits for that.
+//
+// # Invariants
+//
+//   - An acknowledgement says what the stream's fsync mode says, with acks=1 as with
+//     acks=all. With acks=0 there is none; a failure then closes the connection.
+//   - What a client announces allocates nothing: buffers grow as bytes come, counts
+//     are checked against the bytes that are left, inflated bytes are accounted for as
+//     they appear.
+//   - Records alias the request's buffer until the publish returns, which copies them.
+//     The buffer goes back to its pool when the request was answered, not before.
+//   - No input panics. There is no recover here that would hide it.
+//   - Only what works is advertised.
+//
+// # Locks
+//
+// Server.mu, Server.creating, conn.mu, lanes.mu, sessions.mu and memory.mu are never
+// held together, but for conn.mu, which is taken under Server.mu when the server
+// stops. Server.creating alone is held across a change of the broker's. Memory of
+// requests is taken once per request, and only one request at a time may add to what
+// it holds while there is none, so that requests never wait for each other in a
+// circle.
 package kafka
