@@ -18,7 +18,8 @@ const (
 	// adminHeaderTimeout and adminIdleTimeout end connections that say nothing.
 	adminHeaderTimeout = 5 * time.Second
 	adminIdleTimeout   = time.Minute
-	// adminWriteTimeout ends an answer nobody reads; profiles take as long as asked.
+	// adminWriteTimeout ends an answer nobody reads; package pprof adds the time that a
+	// profile was asked to take.
 	adminWriteTimeout = 30 * time.Second
 )
 
@@ -114,17 +115,9 @@ func adminHandler(ready *readiness, metrics http.Handler, g guard) http.Handler 
 		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/cmdline": pprof.Cmdline, "GET /debug/pprof/profile": pprof.Profile,
 		"GET /debug/pprof/symbol": pprof.Symbol, "POST /debug/pprof/symbol": pprof.Symbol, "GET /debug/pprof/trace": pprof.Trace,
 	} {
-		mux.Handle(path, g.administrators(patient(handler)))
+		mux.Handle(path, g.administrators(handler))
 	}
 	return bounded(adminRequestsMax, mux)
-}
-
-// patient lets an answer take as long as the request asks for.
-func patient(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // it only gets less patient
-		next.ServeHTTP(w, r)
-	})
 }
 
 // bounded refuses requests past max at once.
