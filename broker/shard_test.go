@@ -105,3 +105,95 @@ func TestALogThatIsPoisonedWhileItIsOpenedHoldsUpNobody(t *testing.T) {
 		}
 	}
 }
+
+// A log may have committed more than the shard was told; its view ends where the
+// shard was told, on disk as in the ring.
+func TestAReadFromDiskEndsWhereTheViewEnds(t *testing.T) {
+	b := memoryBroker(t, 0, 0)
+	s, _, err := b.CreateStream(t.Context(), memoryName, StreamConfig{Durable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := s.Publish(t.Context(), Explicit(0), Message{Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := (*s.shards.Load())[0]
+	h.mu.Lock()
+	h.mu.ring.reset(5)
+	h.mu.next = 5
+	h.mu.Unlock()
+	p, err := s.Read(t.Context(), 0, 2, 1<<20, 0)
+	if err != nil || len(p.Records) != 3 || p.Next != 5 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// The log says what it has; what was deleted of that is gone all the same.
+func TestTheOldestOfATrimIsNeverBelowTheFloor(t *testing.T) {
+	h := bareShard(t)
+	h.mu.next, h.mu.floor = 20, 7
+	for logOldest, want := range map[uint64]uint64{4: 7, 7: 7, 12: 12} {
+		var gone *CursorTooOldError
+		if err := h.readError(&engine.TrimmedError{Requested: 1, Oldest: logOldest}); !errors.As(err, &gone) || gone.Oldest != want || gone.Requested != 1 {
+			t.Errorf("%d: %v", logOldest, err)
+		}
+	}
+}
+
+// The last look of a subscription that learns of the drain before it learns of a
+// record.
+func TestADrainEndsNoSubscriptionThatHasSomethingToTake(t *testing.T) {
+	h := bareShard(t)
+	h.broker.Drain()
+	sub := &Subscription{shard: h, wake: make(chan struct{}, 1)}
+	var closed *ClosedError
+	if err := sub.wait(t.Context()); !errors.As(err, &closed) {
+		t.Errorf("with nothing to take: %v", err)
+	}
+	h.mu.next = 1
+	if err := sub.wait(t.Context()); err != nil {
+		t.Errorf("with a record to take: %v", err)
+	}
+}
+
+func TestASubscriptionThatIsClosedLeavesNothingInTheShard(t *testing.T) {
+	b, err := Open(t.Context(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := b.CreateStream(t.Context(), memoryName, StreamConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var subs []*Subscription
+	for i := range 10 {
+		sub, err := s.Subscribe(t.Context(), 0, Latest(), SubscribeOptions{WhenFull: WhenFull(i % 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs = append(subs, sub)
+	}
+	for _, i := range []int{3, 0, 9, 5, 1, 2, 8, 4, 6, 7} {
+		subs[i].Close()
+	}
+	h := (*s.shards.Load())[0]
+	if n := len(h.mu.watchers) + len(h.mu.queues) + len(h.mu.blockers) + h.mu.subscriptions + int(h.blocking.Load()); n != 0 {
+		t.Errorf("%d watchers, %d queues, %d blockers, %d subscriptions", len(h.mu.watchers), len(h.mu.queues), len(h.mu.blockers), h.mu.subscriptions)
+	}
+}
+
+// Nobody waits for room in a shard that takes nothing: the log says why.
+func TestAFullSubscriptionHoldsNobodyBackFromAPoisonedShard(t *testing.T) {
+	h := bareShard(t)
+	sub := &Subscription{shard: h}
+	h.mu.blockers = []*Subscription{sub}
+	h.mu.next = 1 << 20
+	h.mu.state = StatePoisoned
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := h.waitForRoom(ctx); err != nil {
+		t.Error(err)
+	}
+}
