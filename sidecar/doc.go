@@ -10,8 +10,9 @@
 //
 // It never decides what a damaged file means for an open. A decoder says
 // *DecodeError; its caller knows that epochs then reads as empty with a warning,
-// that replica and ballot fail the open, that run-state asks for a new storage
-// id, and that a stream with an unreadable marker is not served. Segments, indexes
+// that replica and ballot fail the open and storage-id the start, that run-state
+// asks for a new storage id, and that a stream with an unreadable marker is not
+// served. Segments, indexes
 // and durable.mark are of packages segment and recovery; the snapshot of
 // producers is of package producer.
 //
