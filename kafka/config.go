@@ -96,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Logger, slog.Default())
 	var problems []error
 	if c.Broker == nil {
-		problems = append(problems, errors.New("Broker is missing"))
+		problems = append(problems, errors.New("a Broker is missing"))
 	}
 	name := broker.StreamName{Tenant: c.DefaultTenant, Namespace: c.DefaultNamespace, Stream: DefaultName}
 	if err := name.Validate(); err != nil {

@@ -231,18 +231,15 @@ func (c *conn) parse(f frame, raw bool) (*exchange, error) {
 func (c *conn) answer() {
 	broken := false
 	for x := range c.answers {
-		if out, err := c.carryOut(x, broken); err != nil {
-			c.s.cfg.Logger.Debug("kafka: connection closed", "client", c.nc.RemoteAddr().String(), "error", err)
+		out, err := c.carryOut(x, broken)
+		if out != nil && !broken {
+			err = c.write(out)
+		}
+		c.releaseResponse(out)
+		if err != nil && !broken {
+			c.s.cfg.Logger.Debug("kafka: closing a connection", "client", c.nc.RemoteAddr().String(), "error", err)
 			broken = true
 			c.nc.Close()
-		} else if out != nil && !broken {
-			if err := c.write(out); err != nil {
-				broken = true
-				c.nc.Close()
-			}
-			c.releaseResponse(out)
-		} else {
-			c.releaseResponse(out)
 		}
 		if x.produce == nil {
 			c.others.Done()

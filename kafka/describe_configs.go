@@ -14,7 +14,17 @@ func (c *conn) describeConfigs(x *exchange) (*response, error) {
 		return nil, err
 	}
 	out := kmsg.NewDescribeConfigsResponse()
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	said := make(map[resource]bool) // each once: a short name has a long answer
 	for _, asked := range request.Resources {
+		key := resource{asked.ResourceType, asked.ResourceName}
+		if said[key] {
+			continue
+		}
+		said[key] = true
 		r := kmsg.NewDescribeConfigsResponseResource()
 		r.ResourceType, r.ResourceName = asked.ResourceType, asked.ResourceName
 		settings, source, err := c.settings(asked.ResourceType, asked.ResourceName)

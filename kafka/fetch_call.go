@@ -32,8 +32,9 @@ type fetchCall struct {
 	// asked is what the partitions' bounds come to, held what is accounted for.
 	asked, held int64
 	failed      bool
-	// short says that there was no memory for more.
-	short bool
+	// full says that there are records for which there is no room, in the bounds or in
+	// memory: waiting would bring nothing.
+	full bool
 }
 
 // run reads until there is enough, something failed, or the time is over.
@@ -48,7 +49,7 @@ func (f *fetchCall) run() {
 }
 
 func (f *fetchCall) enough() bool {
-	return f.failed || f.short || len(f.parts) == 0 || f.total >= f.bytesMin
+	return f.failed || f.full || len(f.parts) == 0 || f.total >= f.bytesMin
 }
 
 // find looks up the streams, and what may be said without reading them.
@@ -97,6 +98,7 @@ func (f *fetchCall) poll() {
 		if f.enough() {
 			return
 		}
+		f.settle()
 		select {
 		case <-watch.C:
 		case <-timer.C:
@@ -137,7 +139,11 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 	for p.position != info.Next {
 		budget := min(f.bytesMax-f.total, int(p.bytesMax)-p.bytes)
 		must := f.total == 0
-		if budget <= batchHeaderSize && !must || !f.reserve() {
+		if budget <= batchHeaderSize && !must {
+			f.full = true
+			return
+		}
+		if !f.reserve() {
 			return
 		}
 		page, err := stream.Read(f.c.ctx, int(p.index), p.position, int64(min(max(budget, 1), fetchPageMax)), 0)
@@ -170,6 +176,7 @@ func (f *fetchCall) append(p *fetchPart, records []broker.Record, budget int, mu
 	from := len(f.records.b)
 	out, taken := appendBatch(f.records.b, records, budget, must)
 	f.records.b = out
+	f.full = f.full || taken < len(records)
 	if taken == 0 {
 		return false
 	}
@@ -190,7 +197,7 @@ func (f *fetchCall) reserve() bool {
 	}
 	if f.held > 0 {
 		if !f.c.s.responses.tryTake(want) {
-			f.short = true
+			f.full = true
 			return false
 		}
 		f.held += want
@@ -200,7 +207,7 @@ func (f *fetchCall) reserve() bool {
 	defer cancel()
 	held, err := f.c.s.responses.take(ctx, want)
 	f.held = held
-	f.short = err != nil
+	f.full = err != nil
 	return err == nil
 }
 

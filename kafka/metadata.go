@@ -37,11 +37,16 @@ func (c *conn) metadata(x *exchange) (*response, error) {
 			}
 		}
 	}
+	said := make(map[string]bool) // each once: a short name has a long answer
 	for _, asked := range request.Topics {
 		name := ""
 		if asked.Topic != nil {
 			name = *asked.Topic
 		}
+		if said[name] {
+			continue
+		}
+		said[name] = true
 		stream, err := c.visible(name)
 		if create && is[*broker.NotFoundError](err) {
 			stream, err = c.autoCreate(name)

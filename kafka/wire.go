@@ -1,12 +1,6 @@
 package kafka
 
-import (
-	"encoding/binary"
-	"errors"
-)
-
-// errTruncated says that a request ends before what it announces.
-var errTruncated = errors.New("the request ends before what it announces")
+import "encoding/binary"
 
 // wire reads a request's fields. After the first field that is not there, bad is
 // set and everything reads as zero; whoever reads a count checks bad before using

@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"felix.local/felix/broker"
+)
+
+func TestANameThatIsRepeatedIsAnsweredOnce(t *testing.T) {
+	r := start(t)
+	r.create("wide", 100, nil)
+	metadata := version(9, kmsg.NewPtrMetadataRequest())
+	configs := version(4, kmsg.NewPtrDescribeConfigsRequest())
+	for range 10_000 {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr("wide")
+		metadata.Topics = append(metadata.Topics, topic)
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, "wide"
+		configs.Resources = append(configs.Resources, resource)
+	}
+	c := r.dial()
+	if n := len(c.ask(metadata).(*kmsg.MetadataResponse).Topics); n != 1 {
+		t.Errorf("Metadata answers %d topics", n)
+	}
+	if n := len(c.ask(configs).(*kmsg.DescribeConfigsResponse).Resources); n != 1 {
+		t.Errorf("DescribeConfigs answers %d resources", n)
+	}
+}
+
+func TestAProduceForTooManyPartitionsEndsTheConnection(t *testing.T) {
+	r := start(t, func(c *Config, _ *broker.Config) { c.PartitionsMax = 3 })
+	r.create("t", 1, nil)
+	request := produceOf("t", 0, value("v"))
+	part := request.Topics[0].Partitions[0]
+	request.Topics[0].Partitions = append(request.Topics[0].Partitions, part, part)
+	c := r.dial()
+	if got := c.ask(request).(*kmsg.ProduceResponse).Topics[0].Partitions; len(got) != 3 || got[2].BaseOffset != 2 {
+		t.Errorf("three entries gave %+v", got)
+	}
+	request.Topics[0].Partitions = append(request.Topics[0].Partitions, part)
+	c.send(request)
+	c.ended("four entries")
+}
+
+func TestAWaitingFetchHoldsOnlyTheMemoryOfWhatItHas(t *testing.T) {
+	r := start(t)
+	r.create("t", 1, nil)
+	c := r.dial()
+	c.ask(produceOf("t", 0, value("v")))
+	fetch := fetchOf("t", 0, 0)
+	fetch.MinBytes, fetch.MaxWaitMillis = 1<<20, 60_000
+	c.send(fetch)
+	r.until("the fetch waits with a record", func() bool {
+		used := r.server.Stats().ResponseMemory
+		return used > 0 && used < 1000
+	})
+	large := encode([]broker.Record{{Message: broker.Message{Value: make([]byte, 1<<20)}}})
+	r.dial().ask(produceOf("t", 0, large))
+	got := c.receive(fetch, c.correlation).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	d := newDecoder(10, 0)
+	if err := d.decode(got.RecordBatches); err != nil || len(d.messages) == 0 {
+		t.Errorf("%d records, %v", len(d.messages), err)
+	}
+}
+
+func TestMemoryIsGivenInTurn(t *testing.T) {
+	m := newMemory(10)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if n, err := m.take(ctx, 100); n != 10 || err != nil {
+		t.Fatalf("more than all gave %d, %v", n, err)
+	}
+	large, small := make(chan error, 1), make(chan error, 1)
+	queued := func(n int) {
+		for {
+			m.mu.Lock()
+			waiting := m.mu.waiters.Len()
+			m.mu.Unlock()
+			if waiting == n {
+				return
+			}
+		}
+	}
+	go func() { _, err := m.take(ctx, 8); large <- err }()
+	queued(1)
+	go func() { _, err := m.take(t.Context(), 1); small <- err }()
+	queued(2)
+	m.give(5)
+	if m.tryTake(1) {
+		t.Error("somebody was served before those who wait")
+	}
+	select {
+	case <-small:
+		t.Error("a small one was served before a large one that came first")
+	default:
+	}
+	cancel() // the large one gives up, and the small one is next
+	if err := <-large; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := <-small; err != nil {
+		t.Error(err)
+	}
+	if used := m.used(); used != 6 {
+		t.Errorf("%d are in use", used)
+	}
+}
+
+func TestAConfigurationThatCannotBeIsRefusedWithAllItsProblems(t *testing.T) {
+	_, err := New(Config{DefaultTenant: "a/b", AdvertisedAddr: "nowhere", NodeID: -1, InFlightMax: -1})
+	if err == nil {
+		t.Fatal("it was taken")
+	}
+	for _, want := range []string{"Broker", "default name", "AdvertisedAddr", "NodeID", "InFlightMax"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q says nothing of %s", err, want)
+		}
+	}
+}
