@@ -65,6 +65,9 @@ func (l *Log) notClosed(err error) error {
 
 func (l *Log) finishClose(leave func()) error {
 	err := l.closeIdle()
+	if err != nil {
+		l.store.unclean.Store(true)
+	}
 	l.mu.Lock()
 	l.mu.closed = true
 	l.mu.generation++
@@ -98,6 +101,7 @@ func (l *Log) finishClose(leave func()) error {
 // closeIdle does the disk work of closing; the caller has the log to itself.
 func (l *Log) closeIdle() error {
 	l.awaitReservation()
+	l.endSaving()
 	if poison := l.Poisoned(); poison != nil {
 		return poison
 	}
@@ -112,7 +116,7 @@ func (l *Log) closeIdle() error {
 	l.writeIndex(true)
 	if err := l.saveMark(true); err != nil {
 		// Everything is durable; only the proof of it is older than it could be.
-		return errors.Join(discarded, &LogError{Label: l.label, Op: "write durable.mark", Err: err})
+		return errors.Join(discarded, l.saveReplicaAtClose(), &LogError{Label: l.label, Op: "write durable.mark", Err: err})
 	}
-	return discarded
+	return errors.Join(discarded, l.saveReplicaAtClose())
 }

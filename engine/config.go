@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"strconv"
@@ -46,6 +47,11 @@ type Config struct {
 	// SideCopiesKept is how many copies of bytes that recovery cut are kept
 	// per shard.
 	SideCopiesKept int
+	// ProducerDigests keeps a digest of every batch of an idempotent producer in
+	// the snapshots of producers, so that a sequence that is used again for other
+	// records is noticed after a restart too. Builds of Felix that know the first
+	// version of the snapshot only read the log anew for it.
+	ProducerDigests bool
 	// MarkSyncInterval is how often the durable mark of a log that moved is
 	// itself made durable; 0 leaves it to rolls and to closing.
 	MarkSyncInterval time.Duration
@@ -84,6 +90,13 @@ type Config struct {
 	// FileMode and DirMode are the permissions of what the store creates.
 	FileMode, DirMode fs.FileMode
 
+	// NodeIncarnation is what the control plane holds for this node, asked for before
+	// the store is opened; 0 outside a cluster. When it is ahead of the directory's
+	// registration, the directory is older and gets a new storage id.
+	NodeIncarnation uint64
+
+	// Random gives the bytes of new ids; nil is the system's.
+	Random io.Reader
 	// NowMicros is the wall clock, in microseconds since 1970: it stamps records
 	// without a timestamp, segment headers and side copies. nil is the system's.
 	NowMicros func() uint64

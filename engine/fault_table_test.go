@@ -10,6 +10,7 @@ import (
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/faultdisk"
 	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
 )
 
 // outcome is what one failed operation may mean for the log; more than one where
@@ -46,6 +47,8 @@ const (
 	anIndex   role = "index"
 	theMark   role = "mark"
 	directory role = "directory"
+	theRoot   role = "root"
+	identity  role = "file of the root"
 )
 
 // verdictRow is one cell of the table of what a failure means. The first row that
@@ -89,6 +92,10 @@ var failureTable = []verdictRow{
 	{kinds: anyOp, role: theMark, background: true, steps: []string{"close"}, want: fails | unnoticed},
 	{kinds: anyOp, role: theMark, steps: []string{"close"}, want: fails},
 	{kinds: anyOp, role: theMark, want: unnoticed},
+
+	// The last word of a run: every log is closed.
+	{kinds: anyOp, role: identity, steps: []string{"close"}, want: fails},
+	{kinds: anyOp, role: theRoot, steps: []string{"close"}, want: fails},
 
 	// Every flush, of a file or a directory.
 	{kinds: faultdisk.Flushes, want: poisons},
@@ -157,6 +164,10 @@ func hitOf(log []faultdisk.Event, errno syscall.Errno, step string) (hit, bool) 
 		h.role = anIndex
 	case e.Name == recovery.MarkName:
 		h.role = theMark
+	case strings.HasPrefix(e.Name, sidecar.RunStateName), strings.HasPrefix(e.Name, sidecar.StorageIDName):
+		h.role = identity
+	case e.Name != testKey(0).DirName():
+		h.role = theRoot
 	}
 	if e.Kind == faultdisk.Allocate {
 		h.reserving = reservationKind(log[:at], e)

@@ -27,15 +27,18 @@ type Log struct {
 	stagedBytes       *budget
 	report            recovery.Report
 	follower          Follower // nil for none
-	// maintenance is a lock that a context can give up on.
-	maintenance chan struct{}
+	// maintenance is a lock that a context can give up on; so is sidecars, the turn
+	// of writing replica, ballot and epochs.
+	maintenance, sidecars chan struct{}
+	// applying is the turn of applying a shipment.
+	applying chan struct{}
 	// stagedAppends mirrors the number of appends staged, for the gathering
 	// pause to watch without the lock.
 	stagedAppends atomic.Int64
 	// recent says that the writer was used since eviction last looked.
 	recent atomic.Bool
 	// flushListed and markListed say that a timer has the log on its list.
-	flushListed, markListed atomic.Bool
+	flushListed, markListed, commitListed atomic.Bool
 	// markFailing says that the last lazy mark failed and was reported.
 	markFailing atomic.Bool
 
@@ -57,6 +60,12 @@ type Log struct {
 		staged []*batch
 		// plan is where the next append goes, all staged ones considered.
 		plan plan
+		// inFlight is the batch that the commit loop took last, nil when it failed
+		// or the loop looked for the next one.
+		inFlight *batch
+		// produced is what is known of idempotent producers, staged records
+		// included.
+		produced produced
 		// committing: a commit loop runs. flushing: a flush is in flight.
 		// marking: a write of durable.mark is in flight.
 		committing, flushing, marking bool
@@ -76,7 +85,8 @@ type Log struct {
 		appendsWritten, appendsSynced uint64
 		// generation rises when records that a reader may have planned for
 		// disappear.
-		generation uint64
+		generation  uint64
+		replication replication
 		// marked and markSynced are what durable.mark says and what of it is
 		// itself on the device.
 		marked, markSynced recovery.Mark
@@ -254,6 +264,7 @@ func (l *Log) poisonLocked(cause error) error {
 	if l.mu.poison == nil {
 		l.mu.poison = &PoisonedError{Label: l.label, Cause: cause}
 		l.mu.generation++ // readers that planned past the durable bound plan again
+		l.store.unclean.Store(true)
 		l.store.logger.Error("log poisoned", "log", l.label, "cause", cause,
 			"durable_offset", l.mu.durable, "written_offset", l.mu.written)
 		l.tellPoisonedLocked(cause)

@@ -15,15 +15,18 @@ import (
 )
 
 // OpenStore opens a root directory, creating it if need be: it takes the root's
-// lock, chooses the I/O backend by using it there, and starts the timers. Shards
-// are opened one by one with OpenLog.
+// lock, chooses the I/O backend by using it there, settles the directory's identity
+// and starts the timers. Shards are opened one by one with OpenLog.
+//
+// An identity that cannot be read or written is an *IdentityError, or a *FullError.
 func OpenStore(ctx context.Context, root string, cfg Config) (*Store, error) {
 	return openStore(ctx, root, cfg, false)
 }
 
 // OpenSingle opens one shard directory by itself, for tools. The directory is
 // locked, and its parent in shared mode: a store that has the parent open as its
-// root refuses the tool, and the other way round.
+// root refuses the tool, and the other way round. The identity of the root is left
+// alone.
 func OpenSingle(ctx context.Context, dir, label string, cfg Config) (*Store, *Log, error) {
 	s, err := openStore(ctx, dir, cfg, true)
 	if err != nil {
@@ -50,6 +53,7 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 		return nil, &LogError{Label: root, Op: "open", Err: err}
 	}
 	s := newStore(root, cfg)
+	s.single = single
 	if err := s.makeRoot(); err != nil {
 		return nil, &LogError{Label: root, Op: "open", Err: err}
 	}
@@ -57,10 +61,12 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 		return nil, err
 	}
 	if err := s.chooseQueue(ctx); err != nil {
-		for _, l := range s.locks {
-			err = errors.Join(err, l.Close())
+		return nil, errors.Join(err, s.unlock())
+	}
+	if !single {
+		if err := s.identify(ctx); err != nil {
+			return nil, errors.Join(s.identityProblem("open", err), s.giveUp())
 		}
-		return nil, err
 	}
 	s.space.look()
 	s.startTimers()
@@ -74,7 +80,7 @@ func newStore(root string, cfg Config) *Store {
 	s := &Store{
 		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer,
 		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
-		inlinePlaces: newInlinePlaces(), opening: make(chan struct{}, openersMax),
+		inlinePlaces: newInlinePlaces(), opening: make(chan struct{}, openersMax), commitSavers: make(chan struct{}, commitSaversMax),
 		stop: make(chan struct{}), stopped: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	if s.logger == nil {
@@ -94,7 +100,7 @@ func newStore(root string, cfg Config) *Store {
 	s.space = newSpaceGuard(s.fs, root, cfg.MinFreeBytes, cfg.MinFreeInodes)
 	s.mu.logs = make(map[string]*Log)
 	s.mu.opening, s.mu.deleting = make(map[string]ShardKey), make(map[string]ShardKey)
-	s.mu.unsure = make(map[string]bool)
+	s.mu.unsure, s.markers.unsure = make(map[string]bool), make(map[string]bool)
 	return s
 }
 
@@ -172,4 +178,21 @@ func (s *Store) chooseQueue(ctx context.Context) error {
 	}
 	s.logger.Log(ctx, level, "storage backend chosen", "root", s.root, "backend", backend)
 	return nil
+}
+
+// giveUp undoes an open that got as far as the backend. What that broke over stays
+// as Close leaves it.
+func (s *Store) giveUp() error {
+	if lost := s.queue.Stats().Lost; lost != nil {
+		return &BackendLostError{Root: s.root, Cause: lost}
+	}
+	return s.release()
+}
+
+func (s *Store) unlock() error {
+	var errs []error
+	for _, lock := range s.locks {
+		errs = append(errs, lock.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -50,7 +51,9 @@ func (s *Store) OpenLogAt(ctx context.Context, key ShardKey, base uint64) (*Log,
 }
 
 // OpenLogWith is OpenLog for a log with options of its own. Options that are out
-// of range, or that need an interval the store has not, are a *ConfigError.
+// of range, or that need an interval the store has not, are a *ConfigError. A key of
+// another incarnation than the stream's, or of a stream that is being deleted, is an
+// *IncarnationError; a marker that cannot be read is a *MarkerError.
 func (s *Store) OpenLogWith(ctx context.Context, key ShardKey, opts LogOptions) (*Log, error) {
 	if err := opts.apply(s.cfg).Validate(); err != nil {
 		return nil, &LogError{Label: key.Label(), Op: "open", Err: err}
@@ -60,9 +63,23 @@ func (s *Store) OpenLogWith(ctx context.Context, key ShardKey, opts LogOptions) 
 		return nil, err
 	}
 	defer s.running.Done()
-	l, err := s.openDir(ctx, filepath.Join(s.root, name), key.Label(), opts)
+	l, err := s.openClaimed(ctx, name, key, opts)
 	s.settle(name, l)
 	return l, err
+}
+
+func (s *Store) openClaimed(ctx context.Context, name string, key ShardKey, opts LogOptions) (*Log, error) {
+	err := s.checkIncarnation(key)
+	if err == nil {
+		err = s.runAcksIn(opts.apply(s.cfg).FsyncMode)
+	}
+	switch {
+	case errors.Is(err, ErrFull):
+		return nil, err
+	case err != nil:
+		return nil, &LogError{Label: key.Label(), Op: "open", Err: err}
+	}
+	return s.openDir(ctx, filepath.Join(s.root, name), key.Label(), opts)
 }
 
 // claim keeps a directory for one opener.
@@ -124,6 +141,12 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 	case <-ctx.Done():
 		return nil, &LogError{Label: label, Op: "open", Err: ctx.Err()}
 	}
+	// What nothing can rebuild is read first: an open that it refuses changes nothing.
+	beside, err := s.loadReplication(dir, label)
+	if err != nil {
+		return nil, &LogError{Label: label, Op: "open", Err: err}
+	}
+	producers := s.readProducers(dir)
 	recovered, err := recovery.Open(s.disk(), dir, label, recovery.Policy{
 		RepairChecksumTail: s.cfg.RepairChecksumTail,
 		VerifyAllOnOpen:    s.cfg.VerifyAllOnOpen,
@@ -133,7 +156,11 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 		FileMode:           s.cfg.FileMode,
 		DirMode:            s.cfg.DirMode,
 		NowMicros:          s.nowMicros,
+		Marked:             producers.marked,
 	})
+	if err == nil {
+		err = s.dropPastTail(dir, label, &beside, recovered.Active.NextOffset)
+	}
 	if err != nil {
 		if recovered != nil {
 			s.tellRecovered(dir, label, recovered.Report)
@@ -144,18 +171,23 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 		}
 		return nil, &LogError{Label: label, Op: "open", Err: err}
 	}
-	return s.newLog(dir, label, recovered, opts), nil
+	l := s.newLog(dir, label, recovered, beside, opts)
+	if err := l.loadProducers(producers); err != nil {
+		return nil, &LogError{Label: label, Op: "open", Err: err}
+	}
+	return l, nil
 }
 
-func (s *Store) newLog(dir, label string, r *recovery.Recovered, opts LogOptions) *Log {
+func (s *Store) newLog(dir, label string, r *recovery.Recovered, beside replication, opts LogOptions) *Log {
 	l := &Log{
 		store: s, cfg: opts.apply(s.cfg), dir: dir, label: label, report: r.Report, follower: opts.Follower,
 		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax),
-		maintenance: make(chan struct{}, 1),
+		maintenance: make(chan struct{}, 1), sidecars: make(chan struct{}, 1), applying: make(chan struct{}, 1),
 	}
 	l.commitFn = func() { l.commit(nil) }
 	l.flushFn = func() { s.flushLogs([]*Log{l}, nil) }
 	a := r.Active
+	l.mu.replication = beside
 	l.mu.sealed = r.Sealed
 	l.mu.active = writer{
 		id: a.ID, base: a.BaseOffset, createdAt: a.CreatedAtMicros, version: a.Version,
@@ -166,6 +198,7 @@ func (s *Store) newLog(dir, label string, r *recovery.Recovered, opts LogOptions
 	if r.Report.IndexFailures > 0 {
 		l.mu.active.indexed, l.mu.active.indexStale = 0, true
 	}
+	l.mu.produced.replace(noProducers())
 	// Recovery flushed everything it kept.
 	l.mu.written, l.mu.durable = a.NextOffset, a.NextOffset
 	l.mu.marked, l.mu.markSynced = r.Mark, r.Mark

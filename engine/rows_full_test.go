@@ -142,7 +142,7 @@ func TestC228AFullDiskWhileOpening(t *testing.T) {
 		root, pool := filepath.Join(fastDir(t), "root"), sharedPool(t)
 		records := damagedShard(t, root, pool)
 		w := newFaultWorld(root, pool, faultConfig(engine.FsyncOnCommit, false), faultdisk.Options{})
-		full := w.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Rename, Errno: syscall.ENOSPC, Times: faultdisk.Forever})
+		full := w.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Rename, Path: isLog, Errno: syscall.ENOSPC, Times: faultdisk.Forever})
 		store, _, err := w.open(deadline(t))
 		errorAs[*engine.FullError](t, err)
 		if err := store.Close(deadline(t)); err != nil || full.Hits() != 1 {

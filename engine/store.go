@@ -34,11 +34,18 @@ type Store struct {
 	inlinePlaces *inlinePlaces
 	solo         solo
 	opening      chan struct{}
-	allocateOff  atomic.Bool
-	binMade      atomic.Bool // .deleted is there, durably
-	lost         atomic.Bool // an outcome was unknown: the backend broke
-	counters     counters
-	dirty        dirtyLists
+	// single: a shard was opened by itself, without the root it lies in.
+	single      bool
+	identity    identity
+	markers     markers
+	allocateOff atomic.Bool
+	binMade     atomic.Bool // .deleted is there, durably
+	lost        atomic.Bool // an outcome was unknown: the backend broke
+	unclean     atomic.Bool // a log was poisoned, or closed with an error
+	counters    counters
+	dirty       dirtyLists
+	// commitSavers has room for those who write a commit offset now.
+	commitSavers chan struct{}
 	// signals are channels with room for one value; see batch.lone.
 	signals sync.Pool
 
@@ -167,9 +174,10 @@ func (s *Store) logs() []*Log {
 	return out
 }
 
-// Close drains and closes every log, then the backend, then gives the root's lock
-// back. When ctx ends first it returns what was not flushed; the store is closed
-// to new work either way, and Close may be called again to go on.
+// Close drains and closes every log, notes that the run stopped cleanly if every
+// log's last flush succeeded and none was poisoned, closes the backend and gives the
+// root's lock back. When ctx ends first it returns what was not flushed; the store is
+// closed to new work either way, and Close may be called again to go on.
 //
 // After a lost ring the kernel may still be at work on buffers and files. They
 // stay, and so does the lock: the root can be opened again by a new process only.
@@ -203,7 +211,15 @@ func (s *Store) Close(ctx context.Context) error {
 		// must stay.
 		return errors.Join(errs...)
 	}
-	return errors.Join(append(errs, s.release())...)
+	late, err := s.noteStopped(ctx)
+	if lost := s.queue.Stats().Lost; lost != nil {
+		err = errors.Join(err, &BackendLostError{Root: s.root, Cause: lost})
+		late = true
+	}
+	if late {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, err, s.release())...)
 }
 
 // refuseWork is the part of closing that takes no time: no log is opened any
@@ -232,10 +248,7 @@ func (s *Store) release() error {
 		errs = append(errs, s.queue.Close())
 	}
 	s.arena.Close()
-	for _, lock := range s.locks {
-		errs = append(errs, lock.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.unlock())...)
 }
 
 // closersMax bounds how many logs are closed at once.

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"felix.local/felix/device"
+	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
+)
+
+// StreamMarker is what a root says about a stream's name.
+type StreamMarker struct {
+	sidecar.Marker
+	// Marked is false for a name without a marker: its directories, if there are
+	// any, are of incarnation 0.
+	Marked bool
+}
+
+// MarkerError says that a stream's marker cannot be read or changed. The stream is
+// not served; others are.
+type MarkerError struct {
+	// Stream is tenant/namespace/stream.
+	Stream string
+	Err    error
+}
+
+// Error names the stream, the file and what to do.
+func (e *MarkerError) Error() string {
+	text := fmt.Sprintf("%s: the marker of its incarnation: %v", e.Stream, e.Err)
+	var problem *sidecar.DecodeError
+	if errors.As(e.Err, &problem) {
+		text += "; bring the file back from a backup, since another incarnation's records might be taken for this one's"
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *MarkerError) Unwrap() error { return e.Err }
+
+// IncarnationError says that a stream is not at the incarnation, or not in the
+// state, that a call takes it to be in.
+type IncarnationError struct {
+	// Stream is tenant/namespace/stream.
+	Stream string
+	// Asked is the incarnation that the call is about.
+	Asked uint64
+	// Marker is what the root says.
+	Marker sidecar.Marker
+	// Reason says what does not fit.
+	Reason string
+}
+
+// Error says what was asked for and what the marker says.
+func (e *IncarnationError) Error() string {
+	return fmt.Sprintf("%s: incarnation %d: %s (the marker: incarnation %d, deleted through %d, deleting %v)",
+		e.Stream, e.Asked, e.Reason, e.Marker.Incarnation, e.Marker.DeletedThrough, e.Marker.Deleting)
+}
+
+// StreamIncarnation reads what the root says about a stream's name. A marker that
+// does not decode is a *MarkerError.
+func (s *Store) StreamIncarnation(ctx context.Context, tenant, namespace, stream string) (StreamMarker, error) {
+	leave, err := s.enter(ctx, "read a stream's incarnation")
+	if err != nil {
+		return StreamMarker{}, err
+	}
+	defer leave()
+	s.markers.Lock()
+	defer s.markers.Unlock()
+	return s.loadMarker(ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream})
+}
+
+// BeginStream gives the incarnation that a newly created stream gets: 0 for a name
+// without a marker, which has never been deleted, else one above every incarnation
+// that was held or declared deleted. It is durable before BeginStream returns: no
+// later stream of the name gets it again, also when this one's creation fails.
+//
+// While a deletion of the name is unfinished it is an *IncarnationError.
+func (s *Store) BeginStream(ctx context.Context, tenant, namespace, stream string) (uint64, error) {
+	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
+	m, err := s.changeMarker(ctx, "begin a stream", key, func(m *StreamMarker) (bool, error) {
+		if !m.Marked {
+			return false, nil
+		}
+		highest := max(m.Incarnation, m.DeletedThrough)
+		switch {
+		case m.Deleting:
+			return false, m.refuse(key, m.Incarnation, "its deletion is unfinished; finish it first")
+		case highest == ^uint64(0):
+			return false, m.refuse(key, highest, "no higher incarnation is left; use another name")
+		}
+		m.Incarnation = highest + 1
+		return true, nil
+	})
+	return m.Incarnation, err
+}
+
+// BeginDeletion notes that the incarnation held is being deleted, durably, before
+// any of its directories is. It gives that incarnation, which the keys of DeleteLog
+// need. From here on its shards cannot be opened. Calling it again changes nothing.
+func (s *Store) BeginDeletion(ctx context.Context, tenant, namespace, stream string) (uint64, error) {
+	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
+	m, err := s.changeMarker(ctx, "begin a deletion", key, func(m *StreamMarker) (bool, error) {
+		m.Deleting = true
+		return true, nil
+	})
+	return m.Incarnation, err
+}
+
+// FinishDeletion notes that the incarnation which was being deleted is gone, durably:
+// it counts as deleted, and so does every lower one. While the root holds a directory
+// of it, that is an *IncarnationError. Without a deletion under way it changes
+// nothing.
+func (s *Store) FinishDeletion(ctx context.Context, tenant, namespace, stream string) error {
+	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
+	_, err := s.changeMarker(ctx, "finish a deletion", key, func(m *StreamMarker) (bool, error) {
+		if !m.Deleting {
+			return false, nil
+		}
+		key.Incarnation = m.Incarnation
+		left, err := s.shardDirs(key)
+		if err != nil {
+			return false, err
+		}
+		if len(left) > 0 {
+			return false, m.refuse(key, m.Incarnation, fmt.Sprintf("%d of its shards are there, such as %s; delete them first", len(left), left[0]))
+		}
+		m.Deleting, m.DeletedThrough = false, max(m.DeletedThrough, m.Incarnation)
+		return true, nil
+	})
+	return err
+}
+
+// changeMarker reads a marker, changes it, and makes that durable. What change
+// reports as no change is not written.
+func (s *Store) changeMarker(ctx context.Context, op string, key ShardKey, change func(*StreamMarker) (bool, error)) (StreamMarker, error) {
+	leave, err := s.enter(ctx, op)
+	if err != nil {
+		return StreamMarker{}, err
+	}
+	defer leave()
+	s.markers.Lock()
+	defer s.markers.Unlock()
+	m, err := s.loadMarker(key)
+	if err != nil {
+		return StreamMarker{}, err
+	}
+	changed, err := change(&m)
+	if err != nil || !changed {
+		return m, err
+	}
+	if err := recovery.MakeDirs(s.disk(), s.pathInRoot(sidecar.MarkersDir), s.cfg.DirMode); err != nil {
+		return StreamMarker{}, s.markerFailed(key, err)
+	}
+	if err := s.saveMarker(key, m.Marker); err != nil {
+		return StreamMarker{}, err
+	}
+	m.Marked = true
+	return m, nil
+}
+
+// markers is what a store knows about .streams/. The lock is held across disk work,
+// and never taken by an appender.
+type markers struct {
+	sync.Mutex
+	// flushed says that the names which were there at the start are durable.
+	flushed bool
+	// unsure are markers of which a change failed after it was visible.
+	unsure map[string]bool
+}
+
+// loadMarker reads a marker and gives only what is durable: a crash must not bring
+// back what a marker said before a stream of it was opened.
+func (s *Store) loadMarker(key ShardKey) (StreamMarker, error) {
+	name := key.markerName()
+	m, err := sidecar.LoadMarker(s.fs, s.root, name)
+	switch {
+	case err != nil:
+		return StreamMarker{}, s.markerFailed(key, err)
+	case m == nil:
+		return StreamMarker{}, nil
+	}
+	if !s.markers.flushed {
+		// A process that was killed may have left names that are in the cache alone.
+		if err := s.flushDir(s.pathInRoot(sidecar.MarkersDir)); err != nil {
+			return StreamMarker{}, s.markerFailed(key, err)
+		}
+		s.markers.flushed = true
+	}
+	if s.markers.unsure[name] {
+		if err := s.saveMarker(key, *m); err != nil {
+			return StreamMarker{}, err
+		}
+	}
+	return StreamMarker{Marker: *m, Marked: true}, nil
+}
+
+// saveMarker replaces a marker, durably.
+func (s *Store) saveMarker(key ShardKey, m sidecar.Marker) error {
+	name := key.markerName()
+	err := sidecar.Replace(s.fs, s.queue, s.pathInRoot(sidecar.MarkersDir), name, m.AppendTo(nil), s.cfg.FileMode, true)
+	var change *sidecar.ChangeError
+	switch {
+	case err == nil:
+		delete(s.markers.unsure, name)
+		return nil
+	case errors.As(err, &change) && !change.Unchanged():
+		s.markers.unsure[name] = true
+	}
+	return s.markerFailed(key, err)
+}
+
+func (k ShardKey) markerName() string { return sidecar.MarkerName(k.Tenant, k.Namespace, k.Stream) }
+
+func (s *Store) markerFailed(key ShardKey, err error) error {
+	if device.ClassOf(err) == device.ClassFull {
+		s.counters.full.Add(1)
+		return &FullError{Label: key.streamLabel(), Cause: err}
+	}
+	return &MarkerError{Stream: key.streamLabel(), Err: err}
+}
+
+func (m *StreamMarker) refuse(key ShardKey, asked uint64, reason string) error {
+	return &IncarnationError{Stream: key.streamLabel(), Asked: asked, Marker: m.Marker, Reason: reason}
+}
+
+// checkIncarnation refuses a key whose stream is at another incarnation, or being
+// deleted: its directory would be another stream's. A name without a marker takes
+// any key.
+func (s *Store) checkIncarnation(key ShardKey) error {
+	if s.single {
+		return nil
+	}
+	s.markers.Lock()
+	defer s.markers.Unlock()
+	m, err := s.loadMarker(key)
+	switch {
+	case err != nil || !m.Marked:
+		return err
+	case m.Incarnation != key.Incarnation:
+		return m.refuse(key, key.Incarnation, "the root holds another")
+	case m.Deleting:
+		return m.refuse(key, key.Incarnation, "it is being deleted")
+	case key.Incarnation <= m.DeletedThrough && (key.Incarnation > 0 || m.DeletedThrough > 0):
+		return m.refuse(key, key.Incarnation, "it was deleted")
+	}
+	return nil
+}
