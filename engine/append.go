@@ -33,10 +33,16 @@ type AppendResult struct{ First, Last uint64 }
 // a write into the page cache, under none and periodic, is not given up, nor is
 // undoing one that failed: it is the caller's own.
 func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, error) {
-	p, lead, err := l.stage(ctx, records, false)
+	p, lead, err := l.stage(ctx, records, false, nil)
 	if err != nil {
 		return AppendResult{}, err
 	}
+	return l.await(ctx, p, lead)
+}
+
+// await gives the outcome of a blocking append, and does the commit loop's work
+// for it if lead says that there is none.
+func (l *Log) await(ctx context.Context, p Pending, lead bool) (AppendResult, error) {
 	if lead {
 		if l.leadsInline(p.b) {
 			l.commit(p.b)
@@ -60,7 +66,7 @@ func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, erro
 // acknowledged. Handles of one log complete in offset order. It waits only for
 // staging memory, and for exclusive work such as a truncation to end.
 func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, error) {
-	p, lead, err := l.stage(ctx, records, true)
+	p, lead, err := l.stage(ctx, records, true, nil)
 	if err != nil {
 		return Pending{}, err
 	}

@@ -154,7 +154,7 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 	l.mu.roll.sealing = true
 	retired := l.mu.retired
 	l.mu.Unlock()
-	go l.sealRetired(retired)
+	go l.sealRetired(retired, b.first, b.producers)
 	return nil
 }
 
@@ -164,10 +164,11 @@ func (l *Log) keepPrepared(p *preparedSegment) {
 	l.mu.roll.prepared = p
 }
 
-// sealRetired seals the former active segment and moves durable.mark past it.
-// Until that is done the roll counts as sealing: whoever waits for the log to be
-// idle must not find the mark still being written.
-func (l *Log) sealRetired(w *writer) {
+// sealRetired seals the former active segment, moves durable.mark past it and
+// saves the snapshot of producers as of the active one's base. Until that is done
+// the roll counts as sealing: whoever waits for the log to be idle must not find
+// the mark, or the snapshot, still being written.
+func (l *Log) sealRetired(w *writer, asOf uint64, producers []byte) {
 	err := l.sealSegment(w)
 	if err == nil {
 		l.store.sealed.adopt(l, w) // before it is listed as sealed
@@ -195,6 +196,7 @@ func (l *Log) sealRetired(w *writer) {
 	if err := l.saveMark(true); err != nil {
 		l.markFailed(err)
 	}
+	l.saveProducers(asOf, producers)
 	l.mu.Lock()
 	l.endSealingLocked()
 	l.mu.Unlock()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"felix.local/felix/device"
+	"felix.local/felix/producer"
 	"felix.local/felix/segment"
 )
 
@@ -40,6 +41,14 @@ type batch struct {
 	// crowd is where blocking appends wait that share a flush; nil without any.
 	crowd *crowd
 	err   error
+	// before is the state of producers before the first record, where it had to be
+	// remembered. marked says that it holds records of producers; done is there
+	// then.
+	before producer.Checkpoint
+	marked bool
+	// producers is, for a roll, the snapshot of producers as of first; nil when the
+	// log knows none.
+	producers []byte
 	// completed is done for the commit loop, which must not wait to see it.
 	completed bool
 }

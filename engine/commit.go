@@ -49,6 +49,7 @@ func (l *Log) commit(until *batch) {
 			l.gather()
 		}
 		l.mu.Lock()
+		l.mu.inFlight = nil
 		if len(l.mu.staged) == 0 {
 			l.mu.committing = false
 			l.notifyLocked()
@@ -64,6 +65,7 @@ func (l *Log) commit(until *batch) {
 		n := copy(l.mu.staged, l.mu.staged[1:])
 		l.mu.staged[n] = nil
 		l.mu.staged = l.mu.staged[:n]
+		l.mu.inFlight = b
 		poison := l.mu.poison
 		l.mu.Unlock()
 		if poison != nil {
@@ -103,8 +105,9 @@ func (l *Log) fail(b *batch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	behind := l.mu.staged
-	l.mu.staged = nil
+	l.mu.staged, l.mu.inFlight = nil, nil
 	l.replanLocked()
+	l.mu.produced.undo(b, behind)
 	b.err = err
 	l.release(b)
 	for _, next := range behind {

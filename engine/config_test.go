@@ -121,6 +121,7 @@ func TestAllInvalidValuesAreNamedAtOnce(t *testing.T) {
 		"FELIX_DURABLE_REPAIR_CHECKSUM_TAIL":       "2",
 		"FELIX_DURABLE_VERIFY_ALL_ON_OPEN":         "2",
 		"FELIX_DURABLE_SIDE_COPIES_KEPT":           "0",
+		"FELIX_DURABLE_PRODUCER_DIGESTS":           "2",
 		"FELIX_DURABLE_MARK_SYNC_INTERVAL_MS":      "-1",
 		"FELIX_DURABLE_RETENTION_BYTES":            "0",
 		"FELIX_DURABLE_RETENTION_SECONDS":          "0",

@@ -11,8 +11,10 @@ type counters struct {
 	appends, appendRecords, appendBytes                  atomic.Uint64
 	syncs, syncFailures, full                            atomic.Uint64
 	indexWriteFailures, markWriteFailures                atomic.Uint64
+	producersWriteFailures, producersRebuilt             atomic.Uint64
 	rolls, rollsBackground, rollsFailed, rollsDiscarded  atomic.Uint64
 	reserveFailures                                      atomic.Uint64
+	epochsUnusable, replicaWriteFailures                 atomic.Uint64
 	retentionSegments, retentionBytes, retentionFailures atomic.Uint64
 	readRecords, readBytes                               atomic.Uint64
 	recoveryTruncated, recoveryAbandoned                 atomic.Uint64
@@ -29,6 +31,7 @@ func (s *Store) Stats() StoreStats {
 		Appends: c.appends.Load(), AppendRecords: c.appendRecords.Load(), AppendBytes: c.appendBytes.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), Full: c.full.Load(),
 		IndexWriteFailures: c.indexWriteFailures.Load(), MarkWriteFailures: c.markWriteFailures.Load(),
+		ProducerSnapshotFailures: c.producersWriteFailures.Load(), ProducerStateRebuilt: c.producersRebuilt.Load(),
 		Rolls: c.rolls.Load(), RollsBackground: c.rollsBackground.Load(),
 		RollsFailed: c.rollsFailed.Load(), RollsDiscarded: c.rollsDiscarded.Load(),
 		ReserveFailures:   c.reserveFailures.Load(),
@@ -37,6 +40,7 @@ func (s *Store) Stats() StoreStats {
 		ReadRecords:       c.readRecords.Load(), ReadBytes: c.readBytes.Load(),
 		RecoveryTruncatedBytes: c.recoveryTruncated.Load(), RecoveryAbandonedRolls: c.recoveryAbandoned.Load(),
 		RecoveryIndexRebuilds: c.recoveryIndexRebuilds.Load(), RecoveryTruncatedBelowMark: c.recoveryBelowMark.Load(),
+		EpochsUnusable: c.epochsUnusable.Load(), ReplicaWriteFailures: c.replicaWriteFailures.Load(),
 		BaseOffset:         c.retentionBase.Load(),
 		OpenSealedSegments: s.sealed.open(),
 		OpenWriters:        s.writers.open(),

@@ -46,6 +46,10 @@ type StoreStats struct {
 	IndexWriteFailures uint64
 	// MarkWriteFailures counts lazy writes of durable.mark that failed.
 	MarkWriteFailures uint64
+	// ProducerSnapshotFailures counts snapshots of producers that could not be
+	// written, and ProducerStateRebuilt the opens that read sealed segments because
+	// there was none they could use.
+	ProducerSnapshotFailures, ProducerStateRebuilt uint64
 	// Rolls counts rolls of either kind; RollsBackground, RollsFailed and
 	// RollsDiscarded the background rolls that were installed, that failed, and
 	// whose prepared segment was thrown away.
@@ -60,6 +64,9 @@ type StoreStats struct {
 	// Recovery counts, over all logs opened.
 	RecoveryTruncatedBytes, RecoveryAbandonedRolls, RecoveryIndexRebuilds uint64
 	RecoveryTruncatedBelowMark                                            uint64
+	// EpochsUnusable counts logs that were opened with an unusable history of
+	// generations, ReplicaWriteFailures writes behind a commit offset that failed.
+	EpochsUnusable, ReplicaWriteFailures uint64
 	// Inline counts operations that ran on a goroutine of the caller instead of
 	// the queue, by kind.
 	Inline [device.KindCount]uint64

@@ -58,7 +58,8 @@ type RetentionResult struct {
 // EnforceRetention makes one pass now. Whole sealed segments go, oldest first,
 // while the log is larger than its RetentionBytes, or all records of the oldest
 // are older than its RetentionAge or below what TrimBefore was told; the active
-// segment never does.
+// segment never does, nor, while HoldRetentionAtCommit says so, one that holds an
+// offset at or past the commit offset.
 func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 	if err := l.lockMaintenance(ctx, "retention"); err != nil {
 		return RetentionResult{}, err
@@ -108,6 +109,7 @@ func (l *Log) forget(offset uint64) error {
 // retentionPass removes what keep lets go of; the caller holds maintenance.
 func (l *Log) retentionPass(ctx context.Context, keep retention) (RetentionResult, error) {
 	result, err := l.trim(ctx, keep)
+	l.pruneProducers()
 	result.BaseOffset = l.BaseOffset()
 	l.store.counters.retentionBase.Store(result.BaseOffset)
 	if err != nil && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
@@ -155,8 +157,9 @@ func (l *Log) oldestExpired(keep retention) (segment.Descriptor, bool, error) {
 		successor = l.mu.retired.createdAt
 	}
 	anchored := len(sealed) > 1 || l.anchoredLocked()
+	held := len(sealed) > 0 && l.heldBackLocked(sealed[0].NextOffset)
 	l.mu.Unlock()
-	if len(sealed) == 0 || !anchored {
+	if len(sealed) == 0 || !anchored || held {
 		return segment.Descriptor{}, false, nil
 	}
 	for _, d := range sealed {

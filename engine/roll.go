@@ -37,7 +37,11 @@ func (l *Log) rollFor(b *batch) error {
 	if err := l.sealActive(); err != nil {
 		return err
 	}
-	return l.openSuccessor(b.first, b.version)
+	if err := l.openSuccessor(b.first, b.version); err != nil {
+		return err
+	}
+	l.saveProducers(b.first, b.producers)
+	return nil
 }
 
 // settleRolls waits until no background roll is under way and takes what one has

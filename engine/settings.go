@@ -57,6 +57,8 @@ func Variables() []Variable {
 			func(c *Config) *bool { return &c.VerifyAllOnOpen }),
 		integer("FELIX_DURABLE_SIDE_COPIES_KEPT", "8", "copies of bytes that recovery cut, kept per shard", "SideCopiesKept",
 			func(c *Config) *int { return &c.SideCopiesKept }),
+		boolean("FELIX_DURABLE_PRODUCER_DIGESTS", "false", "keep digests of producers' batches in snapshots, which makes them version 2", "ProducerDigests",
+			func(c *Config) *bool { return &c.ProducerDigests }),
 		duration("FELIX_DURABLE_MARK_SYNC_INTERVAL_MS", "1000", "milliseconds between syncs of a moved log's durable.mark; 0: at rolls and close only", "MarkSyncInterval",
 			time.Millisecond, func(c *Config) *time.Duration { return &c.MarkSyncInterval }),
 		integer("FELIX_DURABLE_RETENTION_BYTES", "", "bytes per shard above which the oldest sealed segments are deleted; unset: keep all", "RetentionBytes",

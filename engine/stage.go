@@ -35,8 +35,9 @@ func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint1
 
 // stage assigns offsets and encodes the records into a batch. handle says that the
 // result is kept as a handle. lead says that no commit loop runs and the caller
-// must start one.
-func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pending, lead bool, err error) {
+// must start one. c is nil for an append without a condition; when it staged
+// nothing and has the answer, the result has no batch.
+func (l *Log) stage(ctx context.Context, records []Record, handle bool, c *claim) (p Pending, lead bool, err error) {
 	p = Pending{log: l}
 	if l.store.observed() {
 		p.started = time.Now()
@@ -68,8 +69,8 @@ func (l *Log) stage(ctx context.Context, records []Record, handle bool) (p Pendi
 		}
 	}
 	l.mu.Lock()
-	p.b, p.result, err = l.stageLocked(ctx, records, size, version)
-	if err != nil {
+	p.b, p.result, err = l.stageLocked(ctx, records, size, version, c)
+	if err != nil || p.b == nil {
 		l.mu.Unlock()
 		l.stagedBytes.give(perLog)
 		l.store.staging.give(perStore)
@@ -101,8 +102,8 @@ func (l *Log) signalLocked(b *batch, lone bool) chan struct{} {
 	return b.done
 }
 
-// stageLocked may unlock while the gate is closed.
-func (l *Log) stageLocked(ctx context.Context, records []Record, size int64, version uint16) (*batch, AppendResult, error) {
+// admitLocked waits at the gate, which unlocks, and refuses when the log is closed.
+func (l *Log) admitLocked(ctx context.Context) error {
 	for l.mu.gate != nil && !l.mu.closing && l.mu.poison == nil {
 		gate := l.mu.gate
 		l.mu.Unlock()
@@ -111,23 +112,52 @@ func (l *Log) stageLocked(ctx context.Context, records []Record, size int64, ver
 			l.mu.Lock()
 		case <-ctx.Done():
 			l.mu.Lock()
-			return nil, AppendResult{}, &LogError{Label: l.label, Op: "append", Err: ctx.Err()}
+			return &LogError{Label: l.label, Op: "append", Err: ctx.Err()}
+		}
+	}
+	if l.mu.closing {
+		return &ClosedError{Label: l.label}
+	}
+	return nil
+}
+
+// stageLocked may unlock while the gate is closed. It gives no batch when a claim
+// leaves nothing to stage.
+func (l *Log) stageLocked(ctx context.Context, records []Record, size int64, version uint16, c *claim) (*batch, AppendResult, error) {
+	if err := l.admitLocked(ctx); err != nil {
+		return nil, AppendResult{}, err
+	}
+	if c != nil {
+		// Before a poison refuses: what is durable can be answered all the same.
+		var err error
+		if records, err = c.decideLocked(l, records); err != nil || len(records) == 0 {
+			return nil, AppendResult{}, err
+		}
+		if size, _, version, err = l.measure(records); err != nil {
+			return nil, AppendResult{}, err
 		}
 	}
 	switch {
-	case l.mu.closing:
-		return nil, AppendResult{}, &ClosedError{Label: l.label}
 	case l.mu.poison != nil:
 		return nil, AppendResult{}, l.mu.poison
 	case uint64(len(records)) > math.MaxUint64-l.mu.plan.next:
 		return nil, AppendResult{}, &ExhaustedError{Label: l.label, What: "offsets"}
 	}
+	return l.putLocked(records, size, version)
+}
+
+// putLocked puts records behind everything staged.
+func (l *Log) putLocked(records []Record, size int64, version uint16) (*batch, AppendResult, error) {
 	b, err := l.batchForLocked(size, version)
 	if err != nil {
 		return nil, AppendResult{}, err
 	}
 	result := AppendResult{First: b.next, Last: b.next + uint64(len(records)) - 1}
 	l.encodeLocked(b, records, size)
+	l.mu.produced.observe(b, records, result.First, version)
+	if b.marked && b.done == nil {
+		b.done = make(chan struct{}) // for who asks whether its records are there
+	}
 	l.stagedAppends.Add(1)
 	return b, result, nil
 }
@@ -164,6 +194,10 @@ func (l *Log) batchForLocked(size int64, version uint16) (*batch, error) {
 		buf: buf[:0], first: p.next, next: p.next, pos: p.size,
 		roll: roll, version: p.version,
 	}
+	if roll {
+		b.producers = l.mu.produced.snapshot(b.first, l.cfg.ProducerDigests)
+	}
+	l.mu.produced.begin(b)
 	l.mu.staged = append(l.mu.staged, b)
 	return b, nil
 }

@@ -30,31 +30,68 @@ import (
 //  5. the survivor is cut at the record boundary and flushed;
 //  6. if the log must begin lower than the survivor does, a new segment takes
 //     its place: created first, and the survivor, which is empty, removed. The
-//     mark follows.
+//     mark follows;
+//  7. the snapshot of producers is removed, durably: nothing may be written past
+//     the cut while it tells of what was there. One that a crash leaves is as of an
+//     offset past the tail, and the next open removes it;
+//  8. the generations that begin at offset or behind it are dropped, durably.
 //
-// A failure from 3 on poisons.
+// A failure from 3 on poisons. An offset below the commit offset, of a log that
+// holds a record below that, is a *BelowCommitError.
 func (l *Log) Truncate(ctx context.Context, offset uint64) error {
-	leave, err := l.exclusive(ctx, "truncate")
+	leave, err := l.alone(ctx, "truncate")
 	if err != nil {
 		return err
 	}
 	defer leave()
 	l.mu.Lock()
-	poison, written := l.mu.poison, l.mu.written
+	written, committed := l.mu.written, l.belowCommitLocked(offset)
 	l.mu.Unlock()
-	if poison != nil {
-		return poison
-	}
-	if offset >= written {
+	switch {
+	case offset >= written:
 		return nil
+	case committed != nil:
+		return committed
+	default:
+		return l.cutBack(offset)
 	}
+}
+
+// alone gives a caller the log, its small files included, until leave is called.
+// A poisoned one is not given.
+func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
+	readmit, err := l.exclusive(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := l.lockSidecars(ctx, op)
+	if err != nil {
+		readmit()
+		return nil, err
+	}
+	leave = func() {
+		unlock()
+		readmit()
+	}
+	if poison := l.Poisoned(); poison != nil {
+		leave()
+		return nil, poison
+	}
+	return leave, nil
+}
+
+// cutBack drops the records from offset on, of which there are some.
+func (l *Log) cutBack(offset uint64) error {
 	if err := l.discardPrepared(); err != nil {
 		return err
 	}
 	if err := l.flushActive(); err != nil {
 		return err
 	}
-	return l.truncateTo(offset)
+	if err := l.truncateTo(offset); err != nil {
+		return err
+	}
+	return l.cutGenerations(offset)
 }
 
 // flushActive makes everything written durable. The caller has the log to itself.
@@ -92,7 +129,12 @@ func (l *Log) truncateTo(offset uint64) error {
 	if err != nil {
 		return l.usable("truncate", err)
 	}
-	l.switchTo(w, segments[keep:])
+	producers, err := l.producersBelow(append(slices.Clone(segments[:keep]), w.descriptor()))
+	if err != nil {
+		w.file.release()
+		return l.usable("truncate", err)
+	}
+	l.switchTo(w, segments[keep:], producers)
 	if err := l.cutFiles(segments[keep+1:], offset); err != nil {
 		return l.poisonWith(err)
 	}
@@ -145,7 +187,7 @@ func (l *Log) cutWriter(file *openFile, d segment.Descriptor, offset uint64) (wr
 
 // switchTo makes w the active segment in place of the dropped ones, the first of
 // which it continues. What readers see from here on is what stays.
-func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
+func (l *Log) switchTo(w writer, dropped []segment.Descriptor, producers *producersWalk) {
 	l.mu.Lock()
 	former := l.mu.active.file
 	keep := l.mu.sealed[:0:0]
@@ -157,6 +199,7 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor) {
 	l.mu.sealed = keep
 	l.mu.active = w
 	l.mu.written, l.mu.durable = w.next, w.next
+	l.mu.produced.replace(producers)
 	l.mu.retention.before = min(l.mu.retention.before, w.next)
 	l.mu.roll.failed = false
 	l.mu.generation++
@@ -199,7 +242,10 @@ func (l *Log) cutFiles(removed []segment.Descriptor, offset uint64) error {
 			return err
 		}
 	}
-	return l.saveMark(true)
+	if err := l.saveMark(true); err != nil {
+		return err
+	}
+	return l.dropProducers()
 }
 
 // removeSegment removes a segment's files and makes the removal durable. An index
@@ -233,11 +279,15 @@ func (l *Log) replaceEmpty(base uint64) error {
 		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
 	}
 	l.mu.written, l.mu.durable = base, base
+	l.mu.produced.replace(noProducers())
 	l.mu.retention.before = min(l.mu.retention.before, base)
 	l.mu.generation++
 	l.tellTruncatedLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
-	old.file.release()
+	if old.file != nil {
+		old.file.release()
+	}
+	l.store.writers.opened(l)
 	return l.removeSegment(old.id)
 }

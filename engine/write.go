@@ -95,6 +95,7 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	w.size, w.next, w.builder, w.newest = b.end(), b.next, b.builder, b.newest
 	w.entries = append(w.entries, b.entries...)
 	l.mu.written = b.next
+	l.mu.produced.keep(b)
 	l.mu.appendsWritten += uint64(b.appends)
 	fanIn, waiting := uint64(0), int64(0)
 	if durable {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"felix.local/felix/device"
+	"felix.local/felix/segment"
 )
 
 // Defaults of a Policy.
@@ -41,6 +42,13 @@ type Policy struct {
 	// NowMicros is the wall clock, in microseconds since 1970. It names side
 	// copies and stamps the header of a fresh segment. Default: the system's.
 	NowMicros func() uint64
+	// Marked, if set, is called when a segment that may become the active one begins
+	// to be read whole, and gives what is called for each intact record with a mark
+	// of a producer, in offset order: who wants those of the active segment need not
+	// read it again. A segment may be read more than once, and then begins anew. The
+	// payload is valid until the call returns. Records past damage are left out, so
+	// that what was given is what the segment holds after recovery.
+	Marked func(segmentID, base uint64) func(segment.Record)
 }
 
 // withDefaults fills what was left at its zero value.

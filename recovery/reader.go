@@ -111,7 +111,16 @@ func (r *reader) walk(f *Facts) error {
 		return err
 	}
 	defer file.Close()
-	result, err := segment.Scan(file, f.Size, segment.ScanOptions{Spacing: r.p.IndexSpacingBytes, Buffer: r.buffer})
+	o := segment.ScanOptions{Spacing: r.p.IndexSpacingBytes, Buffer: r.buffer}
+	if r.p.Marked != nil && r.keepsEntries(f.ID) && f.HeaderProblem == nil {
+		take := r.p.Marked(f.ID, f.Header.BaseOffset)
+		o.MarkedOnly = true
+		o.Each = func(_ int64, record segment.Record) error {
+			take(record)
+			return nil
+		}
+	}
+	result, err := segment.Scan(file, f.Size, o)
 	if err != nil {
 		return err
 	}

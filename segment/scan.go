@@ -22,6 +22,13 @@ type ScanOptions struct {
 	// Each is called for every intact record. The payload is only valid until
 	// it returns. An error ends the scan and is returned as it is.
 	Each func(pos int64, r Record) error
+	// MarkedOnly leaves out of Each all records but those with a mark of a producer.
+	MarkedOnly bool
+}
+
+// wants says whether Each is called for records of a kind.
+func (o *ScanOptions) wants(kind Kind) bool {
+	return o.Each != nil && (!o.MarkedOnly || kind == BatchOpen || kind == BatchContinue)
 }
 
 // ScanResult is what a walk over a segment found.
@@ -137,7 +144,7 @@ func (s *scanner) buffered() error {
 			h.Offset != s.res.NextOffset || h.Offset == math.MaxUint64 {
 			return nil
 		}
-		if s.o.Each != nil {
+		if s.o.wants(h.Kind) {
 			if err := s.o.Each(pos, assemble(h, b[:size])); err != nil {
 				return err
 			}
@@ -155,7 +162,7 @@ func (s *scanner) record(pos int64) (RecordHeader, *Corruption, error) {
 		return h, damage, err
 	}
 	size := h.Size()
-	if s.o.Each != nil && size > int64(len(b)) {
+	if s.o.wants(h.Kind) && size > int64(len(b)) {
 		if b, err = s.whole(pos, size); err != nil {
 			return h, nil, err
 		}
@@ -172,7 +179,7 @@ func (s *scanner) record(pos int64) (RecordHeader, *Corruption, error) {
 	if damage = checkOffset(pos, s.res.NextOffset, h.Offset); damage != nil {
 		return h, damage, nil
 	}
-	if s.o.Each != nil {
+	if s.o.wants(h.Kind) {
 		if err := s.o.Each(pos, assemble(h, b[:size])); err != nil {
 			return h, nil, err
 		}

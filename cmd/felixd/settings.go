@@ -30,18 +30,19 @@ type storageFlags struct {
 	RolloverThresholdPercent string  `name:"rollover-threshold-percent" env:"FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT" placeholder:"PERCENT" group:"storage" help:"${FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT}"`
 	MaxOvershootPercent      string  `name:"max-overshoot-percent" env:"FELIX_DURABLE_MAX_OVERSHOOT_PERCENT" placeholder:"PERCENT" group:"storage" help:"${FELIX_DURABLE_MAX_OVERSHOOT_PERCENT}"`
 	recoveryFlags
-	MarkSyncInterval     string `name:"mark-sync-interval-ms" env:"FELIX_DURABLE_MARK_SYNC_INTERVAL_MS" placeholder:"MS" group:"storage" help:"${FELIX_DURABLE_MARK_SYNC_INTERVAL_MS}"`
-	RetentionBytes       string `name:"retention-bytes" env:"FELIX_DURABLE_RETENTION_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_RETENTION_BYTES}"`
-	RetentionSeconds     string `name:"retention-seconds" env:"FELIX_DURABLE_RETENTION_SECONDS" placeholder:"S" group:"storage" help:"${FELIX_DURABLE_RETENTION_SECONDS}"`
-	RetentionInterval    string `name:"retention-interval-seconds" env:"FELIX_DURABLE_RETENTION_INTERVAL_SECONDS" placeholder:"S" group:"storage" help:"${FELIX_DURABLE_RETENTION_INTERVAL_SECONDS}"`
-	MinFreeBytes         string `name:"min-free-bytes" env:"FELIX_DURABLE_MIN_FREE_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_MIN_FREE_BYTES}"`
-	MinFreeInodes        string `name:"min-free-inodes" env:"FELIX_DURABLE_MIN_FREE_INODES" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_MIN_FREE_INODES}"`
-	OpenSealedMax        string `name:"open-sealed-max" env:"FELIX_DURABLE_OPEN_SEALED_MAX" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_OPEN_SEALED_MAX}"`
-	OpenFilesMax         string `name:"open-files-max" env:"FELIX_DURABLE_OPEN_FILES_MAX" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_OPEN_FILES_MAX}"`
-	StagedBytesMax       string `name:"staged-bytes-max" env:"FELIX_DURABLE_STAGED_BYTES_MAX" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_STAGED_BYTES_MAX}"`
-	StagedBytesPerLogMax string `name:"staged-bytes-per-log-max" env:"FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX}"`
-	FileMode             string `name:"file-mode" env:"FELIX_DURABLE_FILE_MODE" placeholder:"OCTAL" group:"storage" help:"${FELIX_DURABLE_FILE_MODE}"`
-	DirMode              string `name:"dir-mode" env:"FELIX_DURABLE_DIR_MODE" placeholder:"OCTAL" group:"storage" help:"${FELIX_DURABLE_DIR_MODE}"`
+	ProducerDigests      rawBool `name:"producer-digests" env:"FELIX_DURABLE_PRODUCER_DIGESTS" group:"storage" help:"${FELIX_DURABLE_PRODUCER_DIGESTS}"`
+	MarkSyncInterval     string  `name:"mark-sync-interval-ms" env:"FELIX_DURABLE_MARK_SYNC_INTERVAL_MS" placeholder:"MS" group:"storage" help:"${FELIX_DURABLE_MARK_SYNC_INTERVAL_MS}"`
+	RetentionBytes       string  `name:"retention-bytes" env:"FELIX_DURABLE_RETENTION_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_RETENTION_BYTES}"`
+	RetentionSeconds     string  `name:"retention-seconds" env:"FELIX_DURABLE_RETENTION_SECONDS" placeholder:"S" group:"storage" help:"${FELIX_DURABLE_RETENTION_SECONDS}"`
+	RetentionInterval    string  `name:"retention-interval-seconds" env:"FELIX_DURABLE_RETENTION_INTERVAL_SECONDS" placeholder:"S" group:"storage" help:"${FELIX_DURABLE_RETENTION_INTERVAL_SECONDS}"`
+	MinFreeBytes         string  `name:"min-free-bytes" env:"FELIX_DURABLE_MIN_FREE_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_MIN_FREE_BYTES}"`
+	MinFreeInodes        string  `name:"min-free-inodes" env:"FELIX_DURABLE_MIN_FREE_INODES" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_MIN_FREE_INODES}"`
+	OpenSealedMax        string  `name:"open-sealed-max" env:"FELIX_DURABLE_OPEN_SEALED_MAX" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_OPEN_SEALED_MAX}"`
+	OpenFilesMax         string  `name:"open-files-max" env:"FELIX_DURABLE_OPEN_FILES_MAX" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_OPEN_FILES_MAX}"`
+	StagedBytesMax       string  `name:"staged-bytes-max" env:"FELIX_DURABLE_STAGED_BYTES_MAX" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_STAGED_BYTES_MAX}"`
+	StagedBytesPerLogMax string  `name:"staged-bytes-per-log-max" env:"FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_STAGED_BYTES_PER_LOG_MAX}"`
+	FileMode             string  `name:"file-mode" env:"FELIX_DURABLE_FILE_MODE" placeholder:"OCTAL" group:"storage" help:"${FELIX_DURABLE_FILE_MODE}"`
+	DirMode              string  `name:"dir-mode" env:"FELIX_DURABLE_DIR_MODE" placeholder:"OCTAL" group:"storage" help:"${FELIX_DURABLE_DIR_MODE}"`
 	backendFlags
 }
 

@@ -37,6 +37,8 @@ func totals() []total {
 		counter("sync_failures_total", "Flushes and durable writes that failed and poisoned a log.", func(s S) uint64 { return s.SyncFailures }),
 		counter("full_total", "Appends refused or undone for want of space.", func(s S) uint64 { return s.Full }),
 		counter("index_write_failures_total", "Index writes that failed; the index is rebuilt at open.", func(s S) uint64 { return s.IndexWriteFailures }),
+		counter("producer_snapshot_failures_total", "Snapshots of producers that could not be written; the next open takes longer.", func(s S) uint64 { return s.ProducerSnapshotFailures }),
+		counter("producer_state_rebuilt_total", "Opens that read sealed segments for want of a usable snapshot of producers.", func(s S) uint64 { return s.ProducerStateRebuilt }),
 		counter("mark_write_failures_total", "Writes of durable.mark that failed between flushes.", func(s S) uint64 { return s.MarkWriteFailures }),
 		counter("segment_roll_total", "Segments rolled, inline or in the background.", func(s S) uint64 { return s.Rolls }),
 		counter("segment_roll_background_total", "Segments rolled in the background.", func(s S) uint64 { return s.RollsBackground }),

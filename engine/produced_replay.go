@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"path/filepath"
+
+	"felix.local/felix/device"
+	"felix.local/felix/segment"
+	"felix.local/felix/sidecar"
+)
+
+// replayPage is how much of a segment is read at a time.
+const replayPage = 1 << 20
+
+// replayProducers continues a snapshot, or nothing, with the marks of the records
+// in segments, each of which is read up to its size.
+//
+// Records that cannot be read for damage are left out: a batch among them that is
+// tried again is stored again, and can then be read once. What reading the log says
+// of the damage is not for an open to anticipate.
+func (l *Log) replayProducers(p producerSnapshot, segments []segment.Descriptor) (*producersWalk, error) {
+	w := new(producersWalk)
+	w.state, w.known = p.state()
+	var page []byte
+	for _, d := range toReplay(p, segments) {
+		if page == nil {
+			page = make([]byte, replayPage)
+		}
+		if err := l.replaySegment(w, d, page); err != nil {
+			return nil, err
+		}
+		w.state.Settle(d.NextOffset)
+	}
+	return w, nil
+}
+
+func (l *Log) replaySegment(w *producersWalk, d segment.Descriptor, page []byte) error {
+	file, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.LogName(d.ID)), device.ReadOnly, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was read only
+	scan, err := segment.Scan(file, d.Size, segment.ScanOptions{
+		Buffer: page, DamageOnly: true, MarkedOnly: true,
+		Each: func(_ int64, r segment.Record) error {
+			w.known = true
+			w.state.Observe(r.Offset, r.Mark, r.Payload)
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if scan.Damage != nil {
+		l.store.logger.Error("records cannot be read, and what producers stored among them is not known", "log", l.label,
+			"from", scan.NextOffset, "to", d.NextOffset, "cause", scan.Damage.Cause.At(l.label, d.ID, scan.Damage.Position))
+	}
+	return nil
+}
+
+// producersBelow gives what is known of producers once only segments are left, of
+// which the last may end before the file does. It reads, and changes nothing.
+func (l *Log) producersBelow(segments []segment.Descriptor) (*producersWalk, error) {
+	l.mu.Lock()
+	known := l.mu.produced.known
+	l.mu.Unlock()
+	if !known {
+		return noProducers(), nil // no record has a mark
+	}
+	a := l.store.readProducers(l.dir)
+	if !a.snapshot.fits(segments) {
+		a.snapshot = producerSnapshot{}
+	}
+	w, err := l.replayProducers(a.snapshot, segments)
+	if err == nil {
+		w.state.Settle(segments[len(segments)-1].NextOffset)
+		w.state.Prune(segments[0].BaseOffset)
+	}
+	return w, err
+}
+
+// dropProducers removes the snapshot, durably. The caller has cut the log: records
+// that the snapshot tells of may be gone, and others will take their offsets.
+func (l *Log) dropProducers() error {
+	return sidecar.Remove(l.store.fs, l.store.queue, l.dir, ProducersName)
+}
+
+// pruneProducers forgets what retention has removed.
+func (l *Log) pruneProducers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.produced.known {
+		l.mu.produced.state.Prune(l.baseLocked())
+	}
+}
