@@ -153,7 +153,7 @@ func TestAStreamIsDeletedAndCreatedUnderEverybody(t *testing.T) {
 					}
 				})
 			}
-			for range 8 {
+			for range 5 {
 				for before := used.Load(); used.Load() < before+20 && r.ctx.Err() == nil; {
 					time.Sleep(0) // lets the others go on
 				}

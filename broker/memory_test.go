@@ -88,7 +88,7 @@ func TestTheRingsOfAllShardsKeepWithinTheirCommonBound(t *testing.T) {
 // behind the deletion's back takes no part of the bound with it.
 func TestADeletedStreamGivesItsRingsBack(t *testing.T) {
 	b := memoryBroker(t, 1<<20, 1<<30)
-	for range 20 {
+	for range 6 {
 		s, created, err := b.CreateStream(t.Context(), memoryName, StreamConfig{Durable: true, Shards: 2})
 		if err != nil || !created {
 			t.Fatal(created, err)

@@ -80,7 +80,7 @@ type image struct {
 	what string
 }
 
-const crashSeeds = 5
+const crashSeeds = 4
 
 // crashes takes what a crash leaves right before each change of a disk while do
 // runs, and right after it.
@@ -169,7 +169,7 @@ func (s crashScenario) run(t *testing.T) {
 		var again []image
 		var b life
 		start := func() { b, err = live(ctx, im.disk) }
-		if n%9 == 0 { // every so often the start after the crash is cut short as well
+		if n%20 == 0 { // every so often the start after the crash is cut short as well
 			again = crashes(im.disk, im.step, 2, start)
 		} else {
 			start()

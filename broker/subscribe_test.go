@@ -183,10 +183,10 @@ func TestASubscriptionDeliversFromItsStartOnWhileRecordsGoPast(t *testing.T) {
 		"in memory": inMemory,
 	} {
 		t.Run(what, func(t *testing.T) {
-			rounds := 3000
+			rounds := 2000
 			r := newRig(t, set, func(c *broker.Config) { c.RingRecords = 2 })
 			if r.cfg.Root != "" {
-				rounds = 90
+				rounds = 40
 			}
 			s := r.create(name("s"), broker.StreamConfig{Durable: r.cfg.Root != ""})
 			r.fill(s, 0, 3)
