@@ -144,7 +144,7 @@ func TestOldClientsSendTheirTokenBare(t *testing.T) {
 }
 
 func TestStrangersHaveLimitedTime(t *testing.T) {
-	r := guarded(t, func(c *Config, _ *broker.Config) { c.AuthenticationTimeout = 50 * time.Millisecond })
+	r := guarded(t, func(c *Config, _ *broker.Config) { c.AuthenticationTimeout = 500 * time.Millisecond })
 	c := r.dial()
 	c.ended("silent")
 	c = r.dial()
@@ -224,7 +224,7 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 func TestTLSCarriesEverything(t *testing.T) {
 	pair, pool := certificate(t)
 	plainRig := start(t) // for its broker
-	r := serve(t, Config{Broker: plainRig.broker, AutoCreate: true, AuthenticationTimeout: 100 * time.Millisecond}, func(l net.Listener) net.Listener {
+	r := serve(t, Config{Broker: plainRig.broker, AutoCreate: true, AuthenticationTimeout: time.Second}, func(l net.Listener) net.Listener {
 		return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}})
 	})
 	dial := kgo.DialTLSConfig(&tls.Config{RootCAs: pool})
