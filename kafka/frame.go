@@ -15,8 +15,8 @@ const (
 	frameLengthSize = 4
 	// requestHeaderMin: key, version, correlation id.
 	requestHeaderMin = 8
-	// firstRead is how many bytes a large frame's buffer starts with. It doubles as
-	// bytes come, so that announcing a size does not allocate it.
+	// firstRead is how many bytes the new buffer of a large frame starts with. It
+	// doubles as bytes come, so that announcing a size does not allocate it.
 	firstRead = 1 << 20
 	// parseFactor is the most memory that reading a small request may take, per byte
 	// of it: the codec's structures are larger than their shortest encoding.
@@ -106,7 +106,10 @@ func (c *conn) frameBounds(prefix []byte) (most, factor int64) {
 }
 
 func (c *conn) readBody(size int, prefix []byte) (*buffer, error) {
-	buf := c.s.buffers.get(min(size, firstRead))
+	buf := c.s.buffers.kept(size)
+	if buf == nil {
+		buf = c.s.buffers.get(min(size, firstRead))
+	}
 	n := copy(buf.b, prefix)
 	for {
 		if _, err := io.ReadFull(c.reader, buf.b[n:]); err != nil {
