@@ -121,6 +121,9 @@ func (f *fetchCall) round() {
 // read appends a partition's records while the bounds allow it.
 func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 	info, err := stream.Shard(int(p.index))
+	if err == nil {
+		err = f.c.allow(stream.Name(), auth.Read) // a grant may end while a fetch waits
+	}
 	if err != nil {
 		f.fail(p, err)
 		return

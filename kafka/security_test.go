@@ -28,9 +28,9 @@ const secret = "a-secret-of-some-length"
 
 // credentials knows "root", who may do everything, and "reader", who may read
 // tenant "acme".
-func credentials(t *testing.T) *auth.Credentials {
+func credentials(t *testing.T) (known *auth.Credentials, path string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "credentials")
+	path = filepath.Join(t.TempDir(), "credentials")
 	for name, grants := range map[string][]string{
 		"root": {"read:*", "write:*", "admin:*"}, "reader": {"read:acme"},
 	} {
@@ -42,12 +42,12 @@ func credentials(t *testing.T) *auth.Credentials {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c, path
 }
 
 // guarded is a server that asks who its clients are.
 func guarded(t *testing.T, change ...func(*Config, *broker.Config)) *rig {
-	known := credentials(t)
+	known, _ := credentials(t)
 	return start(t, append([]func(*Config, *broker.Config){func(c *Config, _ *broker.Config) { c.Credentials = known }}, change...)...)
 }
 
@@ -194,6 +194,33 @@ func TestGrantsAreAskedForEachTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 		denied(what, kerr.ErrorForCode(int16(failureOf(answer))))
+	}
+}
+
+func TestAWaitingFetchEndsWithItsGrant(t *testing.T) {
+	known, path := credentials(t)
+	r := start(t, func(c *Config, _ *broker.Config) { c.Credentials = known })
+	root := r.client(as("root", secret))
+	if _, err := kadm.NewClient(root).CreateTopic(r.ctx(), 1, 1, nil, "acme.shop.orders"); err != nil {
+		t.Fatal(err)
+	}
+	c := r.dial()
+	handshake := version(1, kmsg.NewPtrSASLHandshakeRequest())
+	handshake.Mechanism = mechanism
+	c.ask(handshake)
+	token := version(2, kmsg.NewPtrSASLAuthenticateRequest())
+	token.SASLAuthBytes = []byte("\x00reader\x00" + secret)
+	c.ask(token)
+	fetch := fetchOf("acme.shop.orders", 0, 0)
+	fetch.MinBytes, fetch.MaxWaitMillis = 1, 60_000
+	c.send(fetch)
+	r.until("the fetch was read", func() bool { return r.server.Stats().Requests["Fetch"] == 1 })
+	if err := errors.Join(auth.Remove(path, "reader"), known.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	r.produce(root, &kgo.Record{Topic: "acme.shop.orders", Value: []byte("not for everybody")})
+	if got := failureOf(c.receive(fetch, c.correlation)); got != codeTopicAuthorizationFailed {
+		t.Errorf("the fetch ended with %d", got)
 	}
 }
 

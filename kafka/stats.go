@@ -38,7 +38,7 @@ type Stats struct {
 	// FetchSessions are open now; evicted ones gave way to others.
 	FetchSessions        int
 	FetchSessionsEvicted uint64
-	// RequestMemory and ResponseMemory are bytes accounted for now.
+	// RequestMemory and ResponseMemory are bytes that are taken.
 	RequestMemory, ResponseMemory int64
 }
 
