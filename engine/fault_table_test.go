@@ -46,6 +46,7 @@ const (
 	itsHeader role = "segment header"
 	anIndex   role = "index"
 	theMark   role = "mark"
+	producers role = "producers"
 	directory role = "directory"
 	theRoot   role = "root"
 	identity  role = "file of the root"
@@ -81,6 +82,12 @@ var failureTable = []verdictRow{
 	// Retention removes a segment's index first, and nothing when that fails.
 	{kinds: faultdisk.Remove, role: anIndex, steps: []string{"retention"}, want: fails},
 	{kinds: anyOp, role: anIndex, want: unnoticed},
+
+	// A snapshot of producers saves the next open some reading. One that tells of
+	// records that were cut must go.
+	{kinds: faultdisk.Remove, role: producers, background: true, steps: []string{"truncate"}, want: poisons | unnoticed},
+	{kinds: faultdisk.Remove, role: producers, steps: []string{"truncate"}, want: poisons},
+	{kinds: anyOp, role: producers, want: unnoticed},
 
 	// A store or log that does not open did nothing.
 	{kinds: anyOp, steps: []string{"open"}, want: fails},
@@ -164,9 +171,11 @@ func hitOf(log []faultdisk.Event, errno syscall.Errno, step string) (hit, bool) 
 		h.role = anIndex
 	case e.Name == recovery.MarkName:
 		h.role = theMark
+	case strings.HasPrefix(e.Name, engine.ProducersName):
+		h.role = producers
 	case strings.HasPrefix(e.Name, sidecar.RunStateName), strings.HasPrefix(e.Name, sidecar.StorageIDName):
 		h.role = identity
-	case e.Name != testKey(0).DirName():
+	case e.Kind&(faultdisk.FlushDir|faultdisk.OpenDir) != 0 && e.Name != testKey(0).DirName():
 		h.role = theRoot
 	}
 	if e.Kind == faultdisk.Allocate {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +38,23 @@ func testConfig() engine.Config {
 	c.MinFreeBytes, c.MinFreeInodes = 0, 0
 	c.IOURing = engine.IOURingOff
 	c.NowMicros = func() uint64 { return fixedMicros }
+	c.Random = newFixedRandom()
 	c.Logger = slog.New(slog.DiscardHandler)
 	return c
+}
+
+// fixedRandom gives the same bytes in every test that compares some.
+type fixedRandom struct {
+	sync.Mutex
+	chacha *rand.ChaCha8
+}
+
+func newFixedRandom() *fixedRandom { return &fixedRandom{chacha: rand.NewChaCha8([32]byte{1})} }
+
+func (r *fixedRandom) Read(p []byte) (int, error) {
+	r.Lock()
+	defer r.Unlock()
+	return r.chacha.Read(p)
 }
 
 func testKey(shard int) engine.ShardKey {
@@ -182,7 +199,7 @@ func readAll(t testing.TB, ctx context.Context, l *engine.Log) []segment.Record 
 	var all []segment.Record
 	next, tail := l.BaseOffset(), l.TailOffset()
 	for next < tail {
-		page, err := l.ReadRange(ctx, next, 64<<10)
+		page, err := l.ReadStored(ctx, next, 64<<10, 10_000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,11 +92,11 @@ func TestC220WhatMayNotBeOpenedIsNamedWithPathAndOperation(t *testing.T) {
 			"a root without permission to write", func(root, _, _ string) error {
 				return errors.Join(os.RemoveAll(filepath.Join(root, testKey(0).DirName())), os.Chmod(root, 0o555))
 			},
-			func(_, dir, _ string) string { return "mkdir " + dir },
+			func(root, _, _ string) string { return "open " + filepath.Join(root, "run-state.tmp") },
 		},
 		{
 			"a root without permission to enter", func(root, _, _ string) error { return os.Chmod(root, 0o644) },
-			func(_, dir, _ string) string { return dir },
+			func(root, _, _ string) string { return "open " + filepath.Join(root, "storage-id") },
 		},
 		{
 			"a shard directory without permission to write", func(_, dir, _ string) error { return os.Chmod(dir, 0o555) },

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/sidecar"
 )
 
 // writeUntilKilled is the child: publishers that append until the process is
@@ -73,7 +74,7 @@ func writeUntilKilled() error {
 
 func crashConfig() engine.Config {
 	c := testConfig()
-	c.NowMicros = nil
+	c.NowMicros, c.Random = nil, nil
 	c.SegmentBytes = 16 << 10
 	c.FsyncInterval = 20 * time.Millisecond
 	return c
@@ -143,6 +144,8 @@ type killer struct {
 	random *rand.Rand
 	acked  map[uint64]string // offset → name without the place in its batch
 	kept   uint64
+	// ran says that the last child got as far as acknowledging something.
+	ran bool
 }
 
 // write runs the child, kills it after a random number of acknowledgements, and
@@ -187,6 +190,7 @@ func (k *killer) write(t *testing.T, cycle int) {
 			t.Fatal(err)
 		}
 		k.take(t, line)
+		k.ran = true
 		if left--; left == 0 {
 			kill()
 		}
@@ -216,7 +220,16 @@ func (k *killer) take(t *testing.T, line string) {
 // and sees that opening it twice more changes nothing.
 func (k *killer) verify(t *testing.T) {
 	t.Helper()
+	if k.ran {
+		if got := runState(t, k.root); got.State != sidecar.Running || got.AcksBeforeSync != (k.cfg.FsyncMode != engine.FsyncOnCommit) {
+			t.Errorf("a killed process left %+v", got)
+		}
+	}
 	r := newRigIn(t, k.root, func(c *engine.Config) { *c = k.cfg })
+	if got := r.store.Identity(); k.ran && got.Fresh != (k.cfg.FsyncMode != engine.FsyncOnCommit) {
+		t.Errorf("after it was killed the store is %+v", got)
+	}
+	k.ran = false
 	records := r.readAll()
 	r.checkChain()
 	for i, record := range records {
