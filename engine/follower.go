@@ -23,9 +23,9 @@ type Follower interface {
 	// after Poisoned. Its appends are acknowledged; of its records, those at and
 	// past the readable bound are not read from this log any more.
 	Committed(batch Committed)
-	// Truncated is called under the log's lock when Truncate lowered the tail:
-	// next is one past the last record there is now, and the next batch begins
-	// there. One Truncate may lower it in two steps.
+	// Truncated is called under the log's lock when Truncate or RestoreTo lowered
+	// the tail, or ResetTo moved it, up or down: next is one past the last record
+	// there is now, and the next batch begins there. One call may take two steps.
 	Truncated(next uint64)
 	// Poisoned is called at most once, under the log's lock. readable is the
 	// durable bound, where reads end from now on: under FsyncNone and
@@ -58,7 +58,8 @@ func (c Committed) Records() int { return int(c.next - c.first) }
 // PayloadBytes is the size of all payloads.
 func (c Committed) PayloadBytes() int64 { return c.payloadBytes }
 
-// All gives the records in offset order, decoded from the memory they were
+// All gives the records in offset order, those that start a generation included,
+// which are for replication alone (Mark.Kind says so), decoded from the memory they were
 // written from. Payloads lie in that memory too: who keeps one copies it.
 func (c Committed) All() iter.Seq[segment.Record] {
 	return func(yield func(segment.Record) bool) {

@@ -157,7 +157,7 @@ func (m *machine) read(t *rapid.T) {
 	m.settle(t)
 	start := rapid.Uint64Range(0, m.model.tail()+2).Draw(t, "start")
 	budget := rapid.Int64Range(-1, 2000).Draw(t, "bytes")
-	got, err := m.log.ReadRange(m.ctx, start, budget)
+	got, err := m.log.ReadStored(m.ctx, start, budget, m.cfg.MaxRecordsPerRead)
 	if start < m.model.base {
 		var trimmed *engine.TrimmedError
 		if !errors.As(err, &trimmed) || trimmed.Oldest != m.model.base {
@@ -304,7 +304,7 @@ func (m *machine) check(t *rapid.T) {
 		}
 	}
 	for next := m.model.base; next < m.model.tail(); {
-		page, err := m.log.ReadRange(m.ctx, next, 1<<20)
+		page, err := m.log.ReadStored(m.ctx, next, 1<<20, m.cfg.MaxRecordsPerRead)
 		if err != nil || len(page) == 0 {
 			t.Fatalf("a read at %d gave %d records, %v", next, len(page), err)
 		}
@@ -417,7 +417,7 @@ func agree(r *rig) {
 func follow(r *rig, ctx context.Context, seen map[uint64]string) {
 	next := uint64(0)
 	for ctx.Err() == nil {
-		page, err := r.log.ReadRange(r.ctx, next, 2000)
+		page, err := r.log.ReadStored(r.ctx, next, 2000, 100)
 		var trimmed *engine.TrimmedError
 		if errors.As(err, &trimmed) {
 			if trimmed.Oldest <= next {

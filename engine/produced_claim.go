@@ -16,7 +16,7 @@ type claim struct {
 	first uint64 // of claimAt and claimShipped
 	// generation is the leader's that shipped the records.
 	generation uint64
-	batch ProducerBatch
+	batch      ProducerBatch
 
 	// found is what the log held of the batch.
 	found producer.Class

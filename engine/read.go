@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"felix.local/felix/device"
@@ -82,6 +83,9 @@ const replanMax = 100
 // record is returned when there is one, however large. At or past the tail the
 // result is empty; below the base it is a *TrimmedError. Payloads belong to the
 // caller.
+//
+// Records that start a generation are left out, so that offsets may have gaps, and
+// the result is also empty when there are only such records from start on.
 func (l *Log) ReadRange(ctx context.Context, start uint64, maxBytes int64) ([]segment.Record, error) {
 	return l.ReadAtMost(ctx, start, maxBytes, l.cfg.MaxRecordsPerRead)
 }
@@ -89,6 +93,34 @@ func (l *Log) ReadRange(ctx context.Context, start uint64, maxBytes int64) ([]se
 // ReadAtMost is ReadRange with a bound of its own on the number of records, which
 // the configured one still holds; below 1 it is 1.
 func (l *Log) ReadAtMost(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
+	records, _, err := l.ReadNext(ctx, start, maxBytes, maxRecords)
+	return records, err
+}
+
+// ReadNext is ReadAtMost for a reader that goes on: next is the offset to read from
+// then. It lies past start without any records where there are only such that start
+// a generation.
+func (l *Log) ReadNext(ctx context.Context, start uint64, maxBytes int64, maxRecords int) (records []segment.Record, next uint64, err error) {
+	for next = start; ; {
+		page, err := l.ReadStored(ctx, next, maxBytes, maxRecords)
+		if err != nil {
+			return nil, start, err
+		}
+		if len(page) == 0 {
+			return nil, next, nil
+		}
+		next = page[len(page)-1].Offset + 1
+		if records = slices.DeleteFunc(page, startsGeneration); len(records) > 0 {
+			return records, next, nil
+		}
+	}
+}
+
+func startsGeneration(r segment.Record) bool { return r.Mark.Kind == segment.GenerationStart }
+
+// ReadStored is ReadAtMost for replication, and for whoever needs every record: it
+// returns those that start a generation too, so that offsets have no gap.
+func (l *Log) ReadStored(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
 	maxRecords = max(1, min(maxRecords, l.cfg.MaxRecordsPerRead))
 	started := time.Now()
 	for attempt := 0; ; attempt++ {

@@ -12,7 +12,7 @@ import (
 // idle logs cost nothing.
 type dirtyLists struct {
 	sync.Mutex
-	flush, mark []*Log
+	flush, mark, commit []*Log
 }
 
 // becameDirty puts a log on the timers' lists after its bounds moved; flush says
@@ -30,6 +30,14 @@ func (s *Store) listMark(l *Log) {
 	if l.markListed.CompareAndSwap(false, true) {
 		s.dirty.Lock()
 		s.dirty.mark = append(s.dirty.mark, l)
+		s.dirty.Unlock()
+	}
+}
+
+func (s *Store) listCommit(l *Log) {
+	if l.commitListed.CompareAndSwap(false, true) {
+		s.dirty.Lock()
+		s.dirty.commit = append(s.dirty.commit, l)
 		s.dirty.Unlock()
 	}
 }
@@ -53,6 +61,10 @@ func (s *Store) takeFlushList() []*Log {
 
 func (s *Store) takeMarkList() []*Log {
 	return s.dirty.take(&s.dirty.mark, func(l *Log) *atomic.Bool { return &l.markListed })
+}
+
+func (s *Store) takeCommitList() []*Log {
+	return s.dirty.take(&s.dirty.commit, func(l *Log) *atomic.Bool { return &l.commitListed })
 }
 
 // every runs work at each tick until the store closes. Ticks that pass while
@@ -95,6 +107,7 @@ func (s *Store) startTimers() {
 	}()
 	s.every(lazyMarkInterval, s.markTick(syncedMarksPerTick))
 	s.every(backendWatchInterval, s.watchBackend)
+	s.every(commitSaveInterval, s.saveCommits)
 }
 
 // needTimers starts the timers that only some logs need, with the first that

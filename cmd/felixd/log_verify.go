@@ -99,7 +99,7 @@ func (c *verifyCommand) verify(a *app, out *output, log *engine.Log) (verifiedEv
 	bar := a.progress(out, int64(v.TailOffset-v.BaseOffset), "verifying")
 	defer bar.finish()
 	for next := v.BaseOffset; next < v.TailOffset; {
-		page, err := log.ReadRange(a.ctx, next, pageBytes)
+		page, err := log.ReadStored(a.ctx, next, pageBytes, engine.DefaultMaxRecordsPerRead)
 		if err != nil {
 			return v, err
 		}

@@ -120,7 +120,7 @@ const readBytes = 700
 // read gives everything from the log's beginning on, up to the first failure.
 func read(l *engine.Log) (held []segment.Record, err error) {
 	for at := l.BaseOffset(); at < l.TailOffset(); {
-		page, err := l.ReadRange(context.Background(), at, readBytes)
+		page, err := l.ReadStored(context.Background(), at, readBytes, engine.DefaultMaxRecordsPerRead)
 		if err != nil {
 			return held, err
 		}
@@ -162,7 +162,7 @@ func (j *judgement) single(l *engine.Log) error {
 		return nil
 	}
 	for _, want := range j.records {
-		got, err := l.ReadRange(context.Background(), want.Offset, 1)
+		got, err := l.ReadStored(context.Background(), want.Offset, 1, 1000)
 		switch {
 		case err != nil && j.failed == nil:
 			return fmt.Errorf("reading at offset %d alone: %w", want.Offset, err)

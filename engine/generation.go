@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"felix.local/felix/sidecar"
+)
+
+// Generations tells which generation wrote which records, oldest first.
+func (l *Log) Generations() []sidecar.Epoch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.replication.epochs.Entries()
+}
+
+// GenerationAt is the generation that wrote the record at an offset; false for one
+// from before the history begins.
+func (l *Log) GenerationAt(offset uint64) (uint64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.replication.epochs.GenerationAt(offset)
+}
+
+// GenerationEnd is one past the last offset that a generation wrote in a log that
+// ends at tail: where the next one begins, or tail. It is false for a generation
+// that is not in the history.
+func (l *Log) GenerationEnd(generation, tail uint64) (uint64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.replication.epochs.EndOf(generation, tail)
+}
+
+// RecordGeneration notes, durably, that a generation writes the records from start
+// on. One that is not newer than the newest is known already, and nothing changes.
+// A start past what was written, or in front of the newest generation's, is an
+// *InvalidRangeError.
+//
+// The note comes first: a leader records its generation before its first append,
+// or a crash between the two would leave records under a former generation's name.
+func (l *Log) RecordGeneration(ctx context.Context, generation, start uint64) error {
+	unlock, err := l.lockSidecars(ctx, "record generation")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.recordGeneration(generation, start)
+}
+
+// recordGeneration is for a caller that has the turn.
+func (l *Log) recordGeneration(generation, start uint64) error {
+	l.mu.Lock()
+	err := l.servingLocked()
+	epochs, written := l.mu.replication.epochs, l.mu.written
+	l.mu.Unlock()
+	newest, any := epochs.Newest()
+	switch {
+	case err != nil:
+		return err
+	case any && generation <= newest.Generation:
+		return nil
+	case start > written || any && start < newest.Start:
+		return &InvalidRangeError{Label: l.label, Reason: fmt.Sprintf(
+			"generation %d was to begin at %d; the newest begins at %d and the log ends at %d", generation, start, newest.Start, written)}
+	}
+	epochs.Record(generation, start)
+	return l.storeEpochs(epochs)
+}
+
+// LabelGenerations notes, durably, which generations wrote the records from offset
+// from on, to the end of the log, as their leader says: entries are its history as
+// far as it covers them, the first of which may begin below from. What was noted
+// about these records before goes. Generations that begin at the end of the log or
+// past it are left out: a label for records that are not held would be taken for a
+// reason to keep others.
+func (l *Log) LabelGenerations(ctx context.Context, from uint64, entries []sidecar.Epoch) error {
+	unlock, err := l.lockSidecars(ctx, "label generations")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	l.mu.Lock()
+	err = l.servingLocked()
+	held, base, written := l.mu.replication.epochs, l.baseLocked(), l.mu.written
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	labelled, changed := relabel(held, from, base, written, entries)
+	if !changed {
+		return nil
+	}
+	return l.storeEpochs(labelled)
+}
+
+// relabel is the history of a log that holds [base, tail), after its records from
+// offset from on were labelled with entries.
+func relabel(held sidecar.Epochs, from, base, tail uint64, entries []sidecar.Epoch) (labelled sidecar.Epochs, changed bool) {
+	labelled = held
+	labelled.TruncateFrom(from)
+	for _, e := range entries {
+		start := e.Start
+		if start < from && from > base {
+			start = from // about what lies before, this log's own history speaks
+		}
+		if start < tail {
+			labelled.Record(e.Generation, start)
+		}
+	}
+	was, is := held.Entries(), labelled.Entries()
+	if len(was) != len(is) {
+		return labelled, true
+	}
+	for i := range was {
+		if was[i] != is[i] {
+			return labelled, true
+		}
+	}
+	return labelled, false
+}
+
+// storeEpochs writes the history. The caller has the turn.
+func (l *Log) storeEpochs(epochs sidecar.Epochs) error {
+	if err := l.replaceFile(sidecar.EpochsName, epochs.AppendTo(nil)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.replication.epochs = epochs
+	l.notifyLocked()
+	return nil
+}
+
+// cutGenerations drops the generations that begin at offset or behind it, with the
+// records that were cut there. The caller has the log to itself, and the turn.
+//
+// It comes after the cut: before it, a crash would leave records under a former
+// generation's name. A crash in between leaves generations past the tail, which the
+// next open drops. A failure poisons.
+func (l *Log) cutGenerations(offset uint64) error {
+	l.mu.Lock()
+	epochs := l.mu.replication.epochs
+	changed := epochs.TruncateFrom(offset)
+	l.mu.Unlock()
+	if !changed {
+		return nil
+	}
+	if err := l.storeEpochs(epochs); err != nil {
+		return l.poisonWith(err)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+
+	"felix.local/felix/segment"
+)
+
+// StartGeneration is a leader's first act at a generation, before it serves the
+// log: it notes where the generation begins and, on a log that holds records,
+// writes the record that says so as the generation's first, so that what a
+// majority holds of it covers all that was inherited. It returns when the record is
+// acknowledged under the log's fsync mode; the note is durable before.
+//
+// offset is where the generation begins; recorded is false where no record was
+// written: on an empty log, and where the generation has records already. A segment
+// that cannot hold such a record is rolled first. Appends wait meanwhile.
+//
+// A generation that is older than one that was accepted or that wrote here is a
+// *SupersededError, one that was given up a *GivenUpError.
+func (l *Log) StartGeneration(ctx context.Context, generation uint64) (offset uint64, recorded bool, err error) {
+	leave, err := l.exclusive(ctx, "start generation")
+	if err != nil {
+		return 0, false, err
+	}
+	defer leave()
+	unlock, err := l.lockSidecars(ctx, "start generation")
+	if err != nil {
+		return 0, false, err
+	}
+	defer unlock()
+	l.mu.Lock()
+	r := &l.mu.replication
+	promise := r.promise
+	newest, any := r.epochs.Newest()
+	base, next, poison := l.baseLocked(), l.mu.written, l.mu.poison
+	l.mu.Unlock()
+	accepted := promise.Generation
+	if any {
+		accepted = max(accepted, newest.Generation)
+	}
+	switch {
+	case poison != nil:
+		return 0, false, poison
+	case generation < accepted:
+		return 0, false, &SupersededError{Label: l.label, Generation: generation, Accepted: accepted}
+	case promise.GivenUp && generation == promise.Generation:
+		return 0, false, &GivenUpError{Label: l.label, Generation: generation}
+	case any && newest.Generation == generation && newest.Start < next:
+		return newest.Start, false, nil
+	}
+	if err := l.recordGeneration(generation, next); err != nil || base == next {
+		return next, false, err
+	}
+	err = l.appendExclusive(ctx, Record{
+		Payload: segment.GenerationStartPayload(generation),
+		Mark:    segment.Mark{Kind: segment.GenerationStart},
+	})
+	return next, err == nil, err
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"felix.local/felix/segment"
+	"felix.local/felix/sidecar"
+)
+
+// Replication ships records from the log of a leader to that of a follower, in
+// pieces; how they travel is its caller's matter. The leader's part is to start its
+// generation and to read:
+//
+//	AcceptGeneration(its generation, itself) ─ StartGeneration ─
+//	ReadShipment(where the follower's log ends) … AdvanceCommitOffset(what a majority holds)
+//
+// The follower's is to apply, and to repair where its log differs:
+//
+//	ApplyShipment ── *ShipmentGapError: ask from Tail on, or ResetTo(First) when the
+//	      │          leader holds nothing older
+//	      └ *DivergedError: AcceptGeneration ─ TruncationPoint(the leader's
+//	                 generations) ─ Truncate ─ ask again from there
+//	                 └ *HistoryError, *BelowCommitError: an operator, or ResetTo
+//
+// A shipment holds records exactly as the leader stores them: offsets, timestamps,
+// marks of producers, and the records that start a generation.
+
+// Shipment is a piece of a leader's log.
+type Shipment struct {
+	// Generation is the one that the sender leads at, Leader its node id, "" when it
+	// is not named.
+	Generation uint64
+	Leader     string
+	// First is the offset of the first record, or where it would be.
+	First uint64
+	// Records have consecutive offsets from First on; there may be none. One without
+	// a timestamp gets the follower's time.
+	Records []segment.Record
+	// Generations is the part of the leader's history that says who wrote the record
+	// in front of First and those from there on, oldest first. It is empty where the
+	// leader does not know.
+	Generations []sidecar.Epoch
+	// Base, Tail and Commit are the leader's base, tail and commit offset.
+	Base, Tail, Commit uint64
+}
+
+// Next is one past the last record.
+func (s Shipment) Next() uint64 { return s.First + uint64(len(s.Records)) }
+
+// generationAt is who wrote a record, as far as the shipment says.
+func (s Shipment) generationAt(offset uint64) (uint64, bool) {
+	var e sidecar.Epochs
+	for _, g := range s.Generations {
+		e.Record(g.Generation, g.Start)
+	}
+	return e.GenerationAt(offset)
+}
+
+// check refuses a shipment that is none.
+func (s Shipment) check(label string) error {
+	for i := range s.Records {
+		r := &s.Records[i]
+		want := s.First + uint64(i)
+		if r.Offset != want || want < s.First || want+1 == 0 {
+			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("a shipment holds record %d where %d belongs", r.Offset, want)}
+		}
+		if _, ok := r.Generation(); startsGeneration(*r) && !ok {
+			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("record %d starts a generation and does not name it", r.Offset)}
+		}
+	}
+	for i := 1; i < len(s.Generations); i++ {
+		former, g := s.Generations[i-1], s.Generations[i]
+		if g.Generation <= former.Generation || g.Start < former.Start {
+			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf(
+				"a shipment's generation %d from offset %d on stands behind %d from %d on", g.Generation, g.Start, former.Generation, former.Start)}
+		}
+	}
+	return nil
+}
+
+// Sealed describes the segments that get no further record, oldest first.
+func (l *Log) Sealed() []segment.Descriptor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.mu.sealed)
+}
+
+// ReadShipment reads what a follower whose log ends at from is to get next: records
+// up to maxBytes of payload, at least one if there is one, with what the follower
+// has to know beside them. At the tail the shipment has no record and still says
+// who leads and what is committed. Below the base the error is a *TrimmedError, past
+// the tail, where the follower holds what this log does not, a *DivergedError.
+func (l *Log) ReadShipment(ctx context.Context, from uint64, maxBytes int64) (Shipment, error) {
+	for range replanMax {
+		l.mu.Lock()
+		before, tail := l.mu.generation, l.tailLocked()
+		l.mu.Unlock()
+		if from > tail {
+			return Shipment{}, &DivergedError{Label: l.label, Offset: tail, Reason: fmt.Sprintf(
+				"records from %d on were asked for; the leader's log ends here", from)}
+		}
+		records, err := l.ReadStored(ctx, from, maxBytes, l.cfg.MaxRecordsPerRead)
+		if err != nil {
+			return Shipment{}, err
+		}
+		// A generation is noted before its first record can be read, so the history
+		// as it is now covers what was read, unless records were cut meanwhile.
+		if s, ok := l.shipment(from, records, before); ok {
+			return s, nil
+		}
+	}
+	return Shipment{}, &LogError{Label: l.label, Op: "read", Err: errReplan}
+}
+
+// shipment adds what goes with records; not ok when the log was cut since.
+func (l *Log) shipment(from uint64, records []segment.Record, since uint64) (s Shipment, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &l.mu.replication
+	s = Shipment{
+		Generation: r.promise.Generation, Leader: r.promise.Leader, First: from, Records: records,
+		Base: l.baseLocked(), Tail: l.tailLocked(), Commit: r.commit,
+	}
+	for _, e := range r.epochs.Entries() {
+		switch {
+		case e.Start < from: // the newest of these wrote the record in front
+			s.Generations = append(s.Generations[:0], e)
+		case e.Start < s.Next():
+			s.Generations = append(s.Generations, e)
+		}
+	}
+	return s, l.mu.generation == since
+}

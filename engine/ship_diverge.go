@@ -1,0 +1,55 @@
+package engine
+
+import "fmt"
+
+// GenerationEnds answers as GenerationEnd does, for another log: one past the last
+// offset that a generation wrote there, and false for a generation it does not know.
+type GenerationEnds func(generation uint64) (end uint64, known bool)
+
+// TruncationPoint tells from where on a follower's records have to go, so that it
+// holds nothing but what its leader holds; the tail when nothing has to. The leader
+// has to be accepted first.
+//
+// It is where the newest generation that both logs know ends in the one or in the
+// other, whichever is lower: up to there the records are that generation's or older,
+// and the same. Only what an older generation than the leader's wrote may be
+// dropped. It fails with a *HistoryError when no generation is known to both, or
+// when the two histories contradict each other, and with a *BelowCommitError when a
+// committed record would have to go.
+func (l *Log) TruncationPoint(leader GenerationEnds) (uint64, error) {
+	l.mu.Lock()
+	r := &l.mu.replication
+	entries, accepted, tail := r.epochs.Entries(), r.promise.Generation, l.mu.written
+	l.mu.Unlock()
+	if len(entries) == 0 {
+		return 0, &HistoryError{Label: l.label, Reason: "no history of generations is held here"}
+	}
+	own := tail
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := entries[i]
+		if theirs, known := leader(e.Generation); known {
+			return l.cutAt(e.Generation, e.Start, min(own, theirs), accepted, tail)
+		}
+		own = e.Start
+	}
+	return 0, &HistoryError{Label: l.label, Reason: fmt.Sprintf(
+		"its leader knows none of the generations %d to %d", entries[0].Generation, entries[len(entries)-1].Generation)}
+}
+
+// cutAt checks a point that the common generation, which begins at start, gives.
+func (l *Log) cutAt(common, start, cut, accepted, tail uint64) (uint64, error) {
+	switch {
+	case cut >= tail:
+		return tail, nil
+	case cut < start:
+		return 0, &HistoryError{Label: l.label, Reason: fmt.Sprintf(
+			"generation %d ends at %d there and begins at %d here", common, cut, start)}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if newest, _ := l.mu.replication.epochs.Newest(); newest.Generation >= accepted && newest.Start < tail {
+		return 0, &HistoryError{Label: l.label, Reason: fmt.Sprintf(
+			"records from %d on are missing in the leader's log, and generation %d, which it leads, wrote those here", cut, newest.Generation)}
+	}
+	return cut, l.belowCommitLocked(cut)
+}
