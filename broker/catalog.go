@@ -224,6 +224,11 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 	if err := b.room(1, d.Shards); err != nil {
 		return nil, err
 	}
+	if b.files != nil {
+		if err := b.files.free(name); err != nil {
+			return nil, err
+		}
+	}
 	s := b.newStream(d)
 	shards := *s.shards.Load()
 	err := b.openAll(ctx, s, shards)

@@ -92,6 +92,20 @@ func (f *files) read(name string) (definition, error) {
 	return d, nil
 }
 
+// free refuses a name whose file is another stream's: names are told apart in full, and
+// files by a hash that somebody may have looked for a twin of.
+func (f *files) free(n StreamName) error {
+	path := filepath.Join(f.dir, fileName(n))
+	d, err := f.decode(path)
+	switch {
+	case device.IsNotExist(err), err == nil && d.name() == n:
+		return nil
+	case err == nil:
+		err = fmt.Errorf("it is the file of %s; choose another name", d.name())
+	}
+	return &DefinitionError{Path: path, Op: "writing", Err: err}
+}
+
 func (f *files) decode(path string) (definition, error) {
 	file, err := f.fs.OpenFile(path, device.ReadWrite, 0)
 	if err != nil {

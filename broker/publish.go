@@ -22,6 +22,7 @@ func (s *Stream) Publish(ctx context.Context, to ShardChoice, messages ...Messag
 	}
 	c.publishes.Add(1)
 	c.publishedRecords.Add(uint64(len(messages)))
+	c.publishedBytes.Add(uint64(messageBytes(messages)))
 	return p, nil
 }
 
@@ -72,6 +73,24 @@ func (s *Stream) admit(messages []Message) error {
 	if len(messages) > cfg.BatchRecordsMax {
 		return &TooLargeError{Stream: s.name, What: "the number of records of a publish", Size: int64(len(messages)), Max: int64(cfg.BatchRecordsMax)}
 	}
+	if s.config.Format == FormatRaw {
+		for i := range messages {
+			switch m := &messages[i]; {
+			case m.Key != nil:
+				return &FormatError{Stream: s.name, What: "keys"}
+			case len(m.Headers) > 0:
+				return &FormatError{Stream: s.name, What: "headers"}
+			}
+		}
+	}
+	if bytes := messageBytes(messages); bytes > cfg.BatchBytesMax {
+		return &TooLargeError{Stream: s.name, What: "the bytes of a publish", Size: bytes, Max: cfg.BatchBytesMax}
+	}
+	return nil
+}
+
+// messageBytes is the size of values, keys and headers.
+func messageBytes(messages []Message) int64 {
 	bytes := int64(0)
 	for i := range messages {
 		m := &messages[i]
@@ -79,20 +98,8 @@ func (s *Stream) admit(messages []Message) error {
 		for k := range m.Headers {
 			bytes += int64(len(m.Headers[k].Key)) + int64(len(m.Headers[k].Value))
 		}
-		if s.config.Format == FormatRaw {
-			if m.Key != nil {
-				return &FormatError{Stream: s.name, What: "keys"}
-			}
-			if len(m.Headers) > 0 {
-				return &FormatError{Stream: s.name, What: "headers"}
-			}
-		}
 	}
-	if bytes > cfg.BatchBytesMax {
-		return &TooLargeError{Stream: s.name, What: "the bytes of a publish", Size: bytes, Max: cfg.BatchBytesMax}
-	}
-	s.broker.counters.publishedBytes.Add(uint64(bytes))
-	return nil
+	return bytes
 }
 
 // scratch is what encoding one publish needs.

@@ -8,7 +8,7 @@ import (
 // Stats are a broker's totals (which only rise) and gauges.
 type Stats struct {
 	// Publishes counts acknowledged publishes, PublishedRecords what they held,
-	// PublishedBytes the bytes of values, keys and headers that were admitted.
+	// PublishedBytes the bytes of their values, keys and headers.
 	// PublishFailures counts publishes that got an error.
 	Publishes, PublishedRecords, PublishedBytes, PublishFailures uint64
 	// DeliveredRecords and DeliveredBytes count what subscriptions were given.

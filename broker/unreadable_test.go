@@ -203,3 +203,27 @@ func TestATemporaryFileThatIsLeftOverChangesNothing(t *testing.T) {
 		t.Errorf("%d shards after a restart", n)
 	}
 }
+
+// Two names whose hashes agree have one file; the second one to come must not take
+// the first one's definition away.
+func TestAFileThatIsAnotherStreamsIsNotReplaced(t *testing.T) {
+	r := threeStreams(t)
+	r.open()
+	r.create(name("twin"), broker.StreamConfig{Durable: true})
+	one, twin := definitionFile(t, r.cfg.Root, "one"), definitionFile(t, r.cfg.Root, "twin")
+	if err := r.b.DeleteStream(t.Context(), name("twin")); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(twin, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = r.b.CreateStream(t.Context(), name("twin"), broker.StreamConfig{Durable: true})
+	errorAs[*broker.DefinitionError](t, err)
+	if got, err := os.ReadFile(twin); err != nil || string(got) != string(want) {
+		t.Errorf("the file holds %q now, %v", got, err)
+	}
+}

@@ -2,8 +2,9 @@ package broker
 
 import "sync"
 
-// Watch waits for several shards at once. It is woken when one of them commits, is
-// trimmed, fails or ends. Add first, look at the shards then, and wait last: a
+// Watch waits for several shards at once. It is woken when one of them commits, fails,
+// ends, or loses records because somebody asked for that (not when retention's timer
+// trims it). Add first, look at the shards then, and wait last: a
 // change in between has left a wake-up in C.
 type Watch struct {
 	// C has room for one wake-up, which may stand for several.
