@@ -65,6 +65,12 @@ func rules() []rule {
 		{is[*engine.ShardMismatchError], codeKafkaStorageError},
 		{is[*engine.AlreadyOpenError], codeKafkaStorageError},
 		{is[*engine.DeletingError], codeKafkaStorageError},
+		{is[*engine.MarkerError], codeKafkaStorageError},
+		{is[*engine.IncarnationError], codeKafkaStorageError},
+		// Another broker leads the shard.
+		{is[*engine.SupersededError], codeNotLeaderOrFollower},
+		{is[*engine.PromisedError], codeNotLeaderOrFollower},
+		{is[*engine.GivenUpError], codeNotLeaderOrFollower},
 		{is[*engine.LogError], codeKafkaStorageError},
 
 		{is[*auth.DeniedError], codeSASLAuthenticationFailed},
