@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/segment"
 	"felix.local/felix/sidecar"
@@ -27,13 +28,15 @@ func (r *rig) wantGenerations(want ...sidecar.Epoch) {
 	}
 }
 
-// small gives the bytes of a small file, nil for none.
+// small gives the bytes of a small file, on whatever disk the rig has; nil for none.
 func (r *rig) small(name string) []byte {
 	r.Helper()
-	b, err := os.ReadFile(filepath.Join(r.log.Dir(), name))
-	if err != nil && !os.IsNotExist(err) {
-		r.Fatal(err)
+	fs := r.cfg.FS
+	if fs == nil {
+		fs = device.OS()
 	}
+	b, err := sidecar.Read(fs, r.log.Dir(), name, sidecar.EpochsBytesMax)
+	r.must(err)
 	return b
 }
 

@@ -364,3 +364,10 @@ func TestALeaderThatCouldNotBeStoredIsNotAccepted(t *testing.T) {
 		}
 	}
 }
+
+func writeReplica(t testing.TB, dir string, replica sidecar.Replica) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, sidecar.ReplicaName), replica.AppendTo(nil), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
