@@ -37,12 +37,10 @@ type found struct {
 	err error
 	// position is the offset to read next, once records were read.
 	position uint64
-	// pieces are the record batches, as ranges of the call's records.
-	pieces []piece
+	// pieces are the record batches, in the buffers of the call.
+	pieces [][]byte
 	bytes  int
 }
-
-type piece struct{ from, to int }
 
 func (c *conn) fetch(x *exchange) (*response, error) {
 	request := kmsg.NewFetchRequest()

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"felix.local/felix/auth"
@@ -25,10 +24,10 @@ type fetchCall struct {
 	bytesMax, bytesMin int
 	wait               time.Duration
 
-	// records holds the batches of all partitions; total is how many bytes.
-	records *buffer
-	total   int
-	count   int
+	// batches are those of all partitions; total is how many bytes, count how many
+	// records.
+	batches      []*buffer
+	total, count int
 	// asked is what the partitions' bounds come to, held what is accounted for.
 	asked, held int64
 	failed      bool
@@ -63,7 +62,7 @@ func (f *fetchCall) find() {
 			last = p.topic
 			stream, err = f.c.stream(p.topic, auth.Read)
 		}
-		p.found = found{bounds: bounds{start: -1, next: -1}, err: err, pieces: p.pieces[:0]}
+		p.found = found{bounds: bounds{start: -1, next: -1}, err: err}
 		switch {
 		case err != nil:
 		case p.epoch > leaderEpoch:
@@ -171,22 +170,19 @@ func (f *fetchCall) append(p *fetchPart, records []broker.Record, budget int, mu
 	for i := range records {
 		size += len(records[i].Key) + len(records[i].Value) + recordOverhead
 	}
-	if f.records == nil {
-		f.records = f.c.s.buffers.get(size)
-		f.records.b = f.records.b[:0]
-	}
-	f.records.b = slices.Grow(f.records.b, size)
-	from := len(f.records.b)
-	out, taken := appendBatch(f.records.b, records, budget, must)
-	f.records.b = out
+	buf := f.c.s.buffers.get(size)
+	out, taken := appendBatch(buf.b[:0], records, budget, must)
+	buf.b = out
 	f.full = f.full || taken < len(records)
 	if taken == 0 {
+		f.c.s.buffers.put(buf)
 		return false
 	}
-	p.pieces = append(p.pieces, piece{from: from, to: len(out)})
-	p.bytes += len(out) - from
+	f.batches = append(f.batches, buf)
+	p.pieces = append(p.pieces, out)
+	p.bytes += len(out)
 	p.position = records[taken-1].Offset + 1
-	f.total += len(out) - from
+	f.total += len(out)
 	f.count += taken
 	return taken == len(records)
 }

@@ -93,7 +93,7 @@ func runEnd(parts []*fetchPart, from int) int {
 // cut is a position of the answer's own buffer where a partition's records go.
 type cut struct {
 	at     int
-	pieces []piece
+	pieces [][]byte
 }
 
 func (f *fetchCall) appendPart(w *writer, p *fetchPart, version int16, isolation int8) cut {
@@ -119,7 +119,7 @@ func (f *fetchCall) appendPart(w *writer, p *fetchPart, version int16, isolation
 	}
 	size := 0
 	for _, piece := range pieces {
-		size += piece.to - piece.from
+		size += len(piece)
 	}
 	w.count(size) // the length of bytes is written like a count
 	at := len(w.b)
@@ -129,7 +129,7 @@ func (f *fetchCall) appendPart(w *writer, p *fetchPart, version int16, isolation
 
 // assemble puts the answer's own bytes and the records together, without copying.
 func (f *fetchCall) assemble(buf *buffer, cuts []cut) *response {
-	out := &response{buf: buf, records: f.records, held: f.held}
+	out := &response{buf: buf, batches: f.batches, held: f.held}
 	size, from := len(buf.b), 0
 	for _, c := range cuts {
 		if len(c.pieces) == 0 {
@@ -138,8 +138,8 @@ func (f *fetchCall) assemble(buf *buffer, cuts []cut) *response {
 		out.pieces = append(out.pieces, buf.b[from:c.at])
 		from = c.at
 		for _, p := range c.pieces {
-			out.pieces = append(out.pieces, f.records.b[p.from:p.to])
-			size += p.to - p.from
+			out.pieces = append(out.pieces, p)
+			size += len(p)
 		}
 	}
 	if out.pieces != nil && from < len(buf.b) {

@@ -185,7 +185,7 @@ func (n *session) forget(keys []partKey) {
 	n.order = kept
 }
 
-// turn ends a request: the next carries the following epoch, and begins with the
+// turn ends a request, whose answer is put together: the next carries the following epoch, and begins with the
 // partitions that gave no records.
 func (n *session) turn() {
 	n.epoch++
@@ -195,6 +195,7 @@ func (n *session) turn() {
 	var gave []*fetchPart
 	rest := n.order[:0]
 	for _, p := range n.order {
+		p.pieces = nil // their buffers go back
 		if p.bytes > 0 {
 			gave = append(gave, p)
 		} else {

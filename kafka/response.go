@@ -7,12 +7,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// response is an answer: one buffer with everything, or, for fetched records, the
-// pieces of two buffers in turn.
+// response is an answer: one buffer with everything, or, for fetched records, pieces
+// of that buffer and the batches in turn.
 type response struct {
 	buf *buffer
-	// records and pieces are set for fetched records: pieces alias both buffers.
-	records *buffer
+	// batches and pieces are set for fetched records: pieces alias all buffers.
+	batches []*buffer
 	pieces  net.Buffers
 	// held is response memory to give back.
 	held int64
@@ -65,7 +65,9 @@ func (c *conn) releaseResponse(r *response) {
 		return
 	}
 	c.s.buffers.put(r.buf)
-	c.s.buffers.put(r.records)
+	for _, b := range r.batches {
+		c.s.buffers.put(b)
+	}
 	c.s.responses.give(r.held)
 }
 
