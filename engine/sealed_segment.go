@@ -75,5 +75,13 @@ func (l *Log) rollToEmpty() error {
 		return err
 	}
 	w := &l.mu.active
-	return l.openSuccessor(w.next, max(segment.VersionDefault, w.version))
+	base := w.next
+	if err := l.openSuccessor(base, max(segment.VersionDefault, w.version)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	producers := l.mu.produced.snapshot(base, l.cfg.ProducerDigests) // nothing is staged
+	l.mu.Unlock()
+	l.saveProducers(base, producers)
+	return nil
 }
