@@ -24,7 +24,7 @@ import (
 )
 
 // faulty is a server over a disk that a test can make fail.
-func faulty(t *testing.T) (*rig, *faultdisk.Disk) {
+func faulty(t *testing.T, change ...func(*Config, *broker.Config)) (*rig, *faultdisk.Disk) {
 	t.Helper()
 	disk := faultdisk.New(device.OS(), fallback.Open(fallback.Options{}), faultdisk.Options{})
 	t.Cleanup(func() {
@@ -32,10 +32,10 @@ func faulty(t *testing.T) (*rig, *faultdisk.Disk) {
 			t.Error(err)
 		}
 	})
-	r := start(t, func(_ *Config, b *broker.Config) {
+	r := start(t, append(change, func(_ *Config, b *broker.Config) {
 		b.Engine.FS, b.Engine.Queue, b.Engine.FsyncMode = disk.FS(), disk.Queue(), engine.FsyncOnCommit
 		b.Engine.MinFreeBytes, b.Engine.MinFreeInodes = 0, 0
-	})
+	})...)
 	return r, disk
 }
 
