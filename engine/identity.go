@@ -107,6 +107,9 @@ func (s *Store) Identity() Identity {
 // the id, which was made for the same reason, and writes it once more: nothing
 // says that the crashed process got its name to the device.
 func (s *Store) identify(ctx context.Context) error {
+	if err := s.refuseUnrestored(); err != nil {
+		return err
+	}
 	found, err := s.readIdentity()
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Command felixd is Felix's one binary: the server and its clients, and tools that
-// try, fill, check and measure logs, and say what a machine offers. It repairs
-// nothing that opening a log does not.
+// try, fill, check, measure, copy and cut logs, and say what a machine offers. It
+// repairs nothing that opening a log does not.
 //
 //	felixd serve         streams over HTTP and the Kafka protocol
 //	felixd publish       publish records to a server
@@ -14,6 +14,9 @@
 //	felixd log bench     measure appends beside the device's own cost
 //	felixd log inspect   say what opening would do; changes nothing
 //	felixd log dump      print records; with --skip-damaged, what is readable
+//	felixd log truncate  drop the records from an offset on; also reset and restore
+//	felixd backup        copy a data directory, in use or not, and verify the copy
+//	felixd restore       fill an empty data directory from a copy
 //	felixd doctor        kernel, backend, filesystem, limits, cost of a flush
 //	felixd version
 //

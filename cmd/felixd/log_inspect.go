@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -77,33 +78,40 @@ func (e inspectedEvent) text() string {
 }
 
 func (c *inspectCommand) Run(a *app) error {
-	config, err := c.recoveryFlags.config()
+	policy, err := c.policy()
 	if err != nil {
 		return err
 	}
-	policy := recovery.Policy{
-		RepairChecksumTail: config.RepairChecksumTail, VerifyAllOnOpen: config.VerifyAllOnOpen,
-		IndexSpacingBytes: config.IndexSpacingBytes, SideCopiesKept: config.SideCopiesKept,
+	files, err := rootSidecars(device.OS(), c.Dir)
+	if err != nil {
+		return err
 	}
 	dirs, err := shardDirectories(a.ctx, c.Dir)
-	if err != nil {
+	if err != nil && (len(files) == 0 || !errors.Is(err, errNoLog)) {
 		return err
 	}
 	out := a.output(c.outputFlags)
 	sum := inspectedEvent{Shards: len(dirs)}
+	refused := false
+	for _, e := range files {
+		refused = refused || e.Refuses
+		if err := out.emit(e); err != nil {
+			return err
+		}
+	}
 	for _, dir := range dirs {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
-		plan, err := c.inspect(a, out, dir, policy)
+		plan, refusedBeside, err := c.inspect(a, out, dir, policy)
 		if err != nil {
 			return err
 		}
 		switch {
+		case plan.Refused(), refusedBeside:
+			sum.Refused++
 		case plan.Clean():
 			sum.Clean++
-		case plan.Refused():
-			sum.Refused++
 		default:
 			sum.Repairs++
 		}
@@ -112,7 +120,7 @@ func (c *inspectCommand) Run(a *app) error {
 		return err
 	}
 	switch {
-	case sum.Refused > 0:
+	case refused, sum.Refused > 0:
 		return &exitError{code: exitRefused}
 	case sum.Repairs > 0:
 		return &exitError{code: exitRepairs}
@@ -121,7 +129,9 @@ func (c *inspectCommand) Run(a *app) error {
 	}
 }
 
-func (c *inspectCommand) inspect(a *app, out *output, dir string, policy recovery.Policy) (*recovery.Plan, error) {
+// inspect prints one shard. refused says that one of its small files refuses an open
+// of it, whatever the plan for its segments.
+func (c *inspectCommand) inspect(a *app, out *output, dir string, policy recovery.Policy) (plan *recovery.Plan, refused bool, err error) {
 	a.warnIfInUse(dir)
 	label, err := filepath.Rel(c.Dir, dir)
 	if err != nil || label == "." {
@@ -129,18 +139,27 @@ func (c *inspectCommand) inspect(a *app, out *output, dir string, policy recover
 	}
 	snapshot, err := recovery.Inspect(device.OS(), dir, label, policy)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	plan := recovery.Decide(snapshot, policy)
-	if err := out.emit(inspectEvent{plan}); err != nil || !c.Segments {
-		return plan, err
+	plan = recovery.Decide(snapshot, policy)
+	if err := out.emit(inspectEvent{plan}); err != nil {
+		return nil, false, err
+	}
+	for _, e := range shardSidecars(device.OS(), dir, plan) {
+		refused = refused || e.Refuses
+		if err := out.emit(e); err != nil {
+			return nil, false, err
+		}
+	}
+	if !c.Segments {
+		return plan, refused, nil
 	}
 	for _, facts := range snapshot.Segments {
 		if err := out.emit(describeSegment(dir, facts)); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return plan, nil
+	return plan, refused, nil
 }
 
 // listed makes an absent list an empty one, which programs read more easily.

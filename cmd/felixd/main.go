@@ -26,7 +26,9 @@ type commands struct {
 	Credentials credentialsCommands `cmd:"" help:"Add, list and remove who may use a server."`
 	Ready       readyCommand        `cmd:"" help:"Ask a server whether it is ready, or wait until it is."`
 
-	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect and print a log."`
+	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect, print and cut a log."`
+	Backup  backupCommand  `cmd:"" help:"Copy a data directory, in use or not, and verify the copy."`
+	Restore restoreCommand `cmd:"" help:"Fill an empty data directory from a copy, and verify it."`
 	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers: kernel, io_uring, filesystem, limits, cost of a flush."`
 	Demo    demoCommand    `cmd:"" help:"Publish, kill the server, restart, resume, verify; exits non-zero when a claim does not hold."`
 	Version versionCommand `cmd:"" help:"Print what was built."`
@@ -38,8 +40,12 @@ type logCommands struct {
 	Write   writeCommand   `cmd:"" help:"Append records whose payload follows from their offset."`
 	Verify  verifyCommand  `cmd:"" help:"Open the log, read every record and check its payload."`
 	Bench   benchCommand   `cmd:"" help:"Measure appends, with the device's own cost beside them."`
-	Inspect inspectCommand `cmd:"" help:"Say what opening would repair or refuse; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
+	Inspect inspectCommand `cmd:"" help:"Say what opening would repair or refuse, small files included; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
 	Dump    dumpCommand    `cmd:"" help:"Print the records of a directory or one segment file; changes nothing."`
+
+	Truncate truncateCommand `cmd:"" help:"Drop the records from an offset on; no committed ones."`
+	Reset    resetCommand    `cmd:"" help:"Empty a log and have it begin at an offset; drops no committed record that its leader may lack."`
+	Restore  restoreLog      `cmd:"" help:"Bring a log back to an offset, committed records included: for restoring all replicas to one point."`
 }
 
 // app is what a command runs with.

@@ -43,10 +43,13 @@ func shardDirectories(ctx context.Context, path string) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s holds no log: no segment file in it or below", path)
+		err = fmt.Errorf("%s %w: no segment file in it or below", path, errNoLog)
 	}
 	return found, err
 }
+
+// errNoLog says that there is no shard in a directory, nor below it.
+var errNoLog = errors.New("holds no log")
 
 // holdsLog says that a directory is a shard's.
 func holdsLog(entries []fs.DirEntry) bool {

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"felix.local/felix/engine"
+	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
+)
+
+// copier copies a data directory that may be in use, in an order in which no file
+// claims more than what is copied after it holds:
+//
+//  1. the shards of caches, counters, groups and dead letters, of which compaction
+//     rewrites the beginning;
+//  2. the shards of streams;
+//  3. what the root says of its streams, and of itself.
+//
+// So a stream that the copy knows has its records, as of when its shards were
+// copied or later; of one that is made or deleted meanwhile the copy may hold
+// nothing, or directories that nothing refers to.
+type copier struct {
+	*app
+	out      *output
+	policy   recovery.Policy
+	from, to string
+
+	shards, files, refused int
+	bytes                  int64
+}
+
+func (c *copier) copyRoot() error {
+	if err := c.makeDir("."); err != nil {
+		return err
+	}
+	for _, part := range []engine.SubRoot{
+		engine.CacheShards, engine.CounterShards, engine.GroupShards, engine.DeadLetterShards, engine.StreamShards,
+	} {
+		if err := c.copyShards(string(part)); err != nil {
+			return err
+		}
+	}
+	if err := c.copySmallFiles(); err != nil {
+		return err
+	}
+	files, err := rootSidecars(c.fs(), c.to)
+	if err != nil {
+		return err
+	}
+	for _, e := range files {
+		if e.Refuses {
+			c.refused++
+			if err := c.out.emit(e); err != nil {
+				return err
+			}
+		}
+	}
+	return c.flushDirs()
+}
+
+// copyShards copies the shards of one part of the root.
+func (c *copier) copyShards(part string) error {
+	entries, err := os.ReadDir(filepath.Join(c.from, part))
+	if errors.Is(err, fs.ErrNotExist) && part != "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if part != "" {
+		if err := c.makeDir(part); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if !e.IsDir() || isHidden(e) || part == "" && isPart(e.Name()) {
+			continue
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		name := filepath.Join(part, e.Name())
+		is, err := isShard(filepath.Join(c.from, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), err == nil && !is:
+			continue
+		case err == nil:
+			err = c.copyShard(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isShard says that a directory holds a log, or what a replica promised about one.
+func isShard(dir string) (bool, error) {
+	if filepath.Base(dir) == "lost+found" {
+		return false, nil
+	}
+	entries, err := os.ReadDir(dir)
+	return holdsLog(entries) || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() == sidecar.ReplicaName || e.Name() == sidecar.BallotName
+	}), err
+}
+
+func isPart(name string) bool {
+	return name != "" && slices.Contains(engine.SubRoots(), engine.SubRoot(name))
+}
+
+// The bounds of the small files of a root.
+const (
+	smallBytesMax = 1 << 20
+	smallFilesMax = 1_000_000
+)
+
+// agreeAttempts is how often the small files are read until they do not change.
+const agreeAttempts = 20
+
+// copySmallFiles copies what lies beside the shards: who the root is, the markers
+// and definitions of its streams. They are read until two readings agree, so that
+// what one file says of another fits.
+func (c *copier) copySmallFiles() error {
+	var before map[string][]byte
+	for range agreeAttempts {
+		now, err := c.readSmallFiles()
+		if err != nil {
+			return err
+		}
+		if before != nil && sameContents(before, now) {
+			return c.writeSmallFiles(now)
+		}
+		before = now
+	}
+	return fmt.Errorf("%s: its small files change faster than they can be read; try again when fewer streams are made and deleted", c.from)
+}
+
+func (c *copier) readSmallFiles() (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	err := filepath.WalkDir(c.from, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone meanwhile
+		}
+		if err = errors.Join(err, c.ctx.Err()); err != nil {
+			return err
+		}
+		name, err := filepath.Rel(c.from, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != "." && skipsDir(name) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || isTemporary(name) {
+			return nil
+		}
+		b, err := readSmall(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if files[name] = b; len(files) > smallFilesMax {
+			return fmt.Errorf("%s holds more than %d files beside its shards", c.from, smallFilesMax)
+		}
+		return err
+	})
+	return files, err
+}
+
+// skipsDir says that a directory holds no small file of the root: it is a shard's,
+// or holds what was deleted.
+func skipsDir(name string) bool {
+	top, below, nested := strings.Cut(name, string(filepath.Separator))
+	switch {
+	case strings.HasPrefix(filepath.Base(name), "."):
+		return filepath.Base(name) == ".deleted"
+	case isPart(top) && !nested, strings.HasPrefix(top, "."), isPart(top) && strings.HasPrefix(below, "."):
+		return false
+	default:
+		return true
+	}
+}
+
+func isTemporary(name string) bool {
+	return strings.HasSuffix(name, ".tmp") || filepath.Base(name) == engine.RestoringName
+}
+
+func readSmall(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > smallBytesMax {
+		err = fmt.Errorf("%s: %d bytes, and no file beside the shards has more than %d; move it out of the data directory", path, info.Size(), smallBytesMax)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+func sameContents(a, b map[string][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, content := range a {
+		if other, there := b[name]; !there || !bytes.Equal(content, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *copier) writeSmallFiles(files map[string][]byte) error {
+	for name, content := range files {
+		if err := c.makeDirs(filepath.Dir(name)); err != nil {
+			return err
+		}
+		if err := c.write(name, bytes.NewReader(content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

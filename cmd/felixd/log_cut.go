@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
+)
+
+// cutFlags are those of the commands that take records from a log.
+type cutFlags struct {
+	Dir    string `arg:"" type:"path" help:"the shard's directory; no server may be running on it"`
+	To     uint64 `name:"to" required:"" placeholder:"OFFSET" help:"the offset that the log is brought to"`
+	DryRun bool   `name:"dry-run" help:"say what would happen and change nothing"`
+	storageFlags
+	outputFlags
+}
+
+func (*cutFlags) defaults() map[string]string { return logDefaults() }
+
+type (
+	truncateCommand struct{ cutFlags }
+	resetCommand    struct{ cutFlags }
+	restoreLog      struct{ cutFlags }
+)
+
+// cut is one way to take records from a log.
+type cut struct {
+	name string
+	// plan gives the bounds afterwards, or what the log would refuse it with.
+	plan func(l logBounds, to uint64) (base, tail uint64, err error)
+	do   func(ctx context.Context, l *engine.Log, to uint64) error
+}
+
+// logBounds is a log as it is once it is open. committed is one past the last record
+// that may not go.
+type logBounds struct {
+	label                 string
+	base, tail, committed uint64
+}
+
+// Run drops the records from an offset on.
+func (c *truncateCommand) Run(a *app) error {
+	return c.cutFlags.run(a, cut{
+		"truncate", func(l logBounds, to uint64) (uint64, uint64, error) {
+			if to < l.committed {
+				return 0, 0, &engine.BelowCommitError{Label: l.label, Offset: to, Commit: l.committed}
+			}
+			if to >= l.tail {
+				return l.base, l.tail, nil
+			}
+			return min(l.base, to), to, nil
+		},
+		func(ctx context.Context, l *engine.Log, to uint64) error { return l.Truncate(ctx, to) },
+	})
+}
+
+// Run empties the log and has it begin at an offset.
+func (c *resetCommand) Run(a *app) error {
+	return c.cutFlags.run(a, cut{
+		"reset", func(l logBounds, to uint64) (uint64, uint64, error) {
+			if lowest := max(l.base, to); lowest < l.committed {
+				return 0, 0, &engine.BelowCommitError{Label: l.label, Offset: lowest, Commit: l.committed}
+			}
+			return to, to, nil
+		},
+		func(ctx context.Context, l *engine.Log, to uint64) error { return l.ResetTo(ctx, to) },
+	})
+}
+
+// Run drops the records from an offset on, committed ones too.
+func (c *restoreLog) Run(a *app) error {
+	return c.cutFlags.run(a, cut{
+		"restore", func(l logBounds, to uint64) (uint64, uint64, error) {
+			if to < l.base || to > l.tail {
+				return 0, 0, &engine.OutsideLogError{Label: l.label, Offset: to, Base: l.base, Tail: l.tail}
+			}
+			return l.base, to, nil
+		},
+		func(ctx context.Context, l *engine.Log, to uint64) error { return l.RestoreTo(ctx, to) },
+	})
+}
+
+// cutEvent says what happened to a log, or would.
+type cutEvent struct {
+	Cut    string `json:"cut"`
+	Dir    string `json:"dir"`
+	DryRun bool   `json:"dry_run"`
+	// The bounds before and after.
+	BaseBefore uint64 `json:"base_before"`
+	TailBefore uint64 `json:"tail_before"`
+	BaseOffset uint64 `json:"base_offset"`
+	TailOffset uint64 `json:"tail_offset"`
+	// Dropped counts the offsets that go.
+	Dropped uint64 `json:"dropped"`
+	// StorageID is the root's new id; empty when none is due, or the shard lies in no
+	// root.
+	StorageID string `json:"storage_id"`
+}
+
+func (cutEvent) kind() string { return "cut" }
+
+func (e cutEvent) text() string {
+	would := ""
+	if e.DryRun {
+		would = "dry run, nothing was changed; it would be: "
+	}
+	s := fmt.Sprintf("%s%s of %s: offsets %d to %d are now %d to %d, %d records are gone", would, e.Cut, e.Dir,
+		e.BaseBefore, e.TailBefore, e.BaseOffset, e.TailOffset, e.Dropped)
+	if e.StorageID != "" {
+		s += "; the data directory has the new storage id " + e.StorageID
+	}
+	return s
+}
+
+func (c *cutFlags) run(a *app, how cut) (err error) {
+	config, err := c.config(c.defaults())
+	if err != nil {
+		return err
+	}
+	config.Logger = a.logger
+	if err := needLog(c.Dir); err != nil {
+		return err
+	}
+	e, err := c.foresee(how)
+	if err != nil {
+		return err
+	}
+	out := a.output(c.outputFlags)
+	if c.DryRun {
+		return out.emit(e)
+	}
+	// Records that were acknowledged are about to go: the id first.
+	if root := filepath.Dir(c.Dir); e.Dropped > 0 && isRoot(root) {
+		id, err := engine.RenewStorageID(a.ctx, root, config)
+		if err != nil {
+			return err
+		}
+		e.StorageID = id.String()
+	}
+	store, log, err := engine.OpenSingle(a.ctx, c.Dir, logLabel, config)
+	if err != nil {
+		return err
+	}
+	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
+	if err := how.do(a.ctx, log, c.To); err != nil {
+		return err
+	}
+	e.BaseOffset, e.TailOffset = log.BaseOffset(), log.TailOffset()
+	return out.emit(e)
+}
+
+// foresee says what would happen, and changes nothing. A directory in use is refused
+// here already.
+func (c *cutFlags) foresee(how cut) (cutEvent, error) {
+	for _, dir := range []string{c.Dir, filepath.Dir(c.Dir)} {
+		if pid := device.LockHolder(dir); pid != 0 {
+			return cutEvent{}, &exitError{code: exitLocked, err: fmt.Errorf("%s is in use by process %d; stop it first", dir, pid)}
+		}
+	}
+	policy, err := c.policy()
+	if err != nil {
+		return cutEvent{}, err
+	}
+	snapshot, err := recovery.Inspect(device.OS(), c.Dir, logLabel, policy)
+	if err != nil {
+		return cutEvent{}, err
+	}
+	plan := recovery.Decide(snapshot, policy)
+	base, tail, ok := tailOf(plan)
+	if !ok {
+		return cutEvent{}, &exitError{code: exitRefused, err: fmt.Errorf("%s would be refused as it is; felixd log inspect says why", c.Dir)}
+	}
+	replica, err := sidecar.LoadReplica(device.OS(), c.Dir)
+	if err != nil {
+		return cutEvent{}, &exitError{code: exitRefused, err: err}
+	}
+	bounds := logBounds{label: c.Dir, base: base, tail: tail}
+	if replica != nil {
+		bounds.committed = min(replica.Commit, tail)
+	}
+	e := cutEvent{Cut: how.name, Dir: c.Dir, DryRun: c.DryRun, BaseBefore: base, TailBefore: tail}
+	e.BaseOffset, e.TailOffset, err = how.plan(bounds, c.To)
+	if err != nil {
+		return cutEvent{}, err
+	}
+	held := uint64(0)
+	if low, high := max(base, e.BaseOffset), min(tail, e.TailOffset); low < high {
+		held = high - low
+	}
+	e.Dropped = tail - base - held
+	return e, nil
+}
+
+// isRoot says that a directory has a storage id.
+func isRoot(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, sidecar.StorageIDName))
+	return !errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+	"felix.local/felix/producer"
+	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
+)
+
+// sidecarEvent says what a small file holds, and what an open makes of it.
+type sidecarEvent struct {
+	Dir  string `json:"dir"`
+	File string `json:"file"`
+	// Version is 0 where the file has none, or it cannot be told.
+	Version uint16 `json:"version"`
+	// Content is the file in one line; empty when it cannot be read.
+	Content string `json:"content"`
+	// Used says that an open goes by it. Reason says why not, or what follows.
+	Used   bool   `json:"used"`
+	Reason string `json:"reason"`
+	// Refuses says that an open is refused because of it.
+	Refuses bool `json:"refuses"`
+}
+
+func (sidecarEvent) kind() string { return "sidecar" }
+
+func (e sidecarEvent) text() string {
+	s := "  " + e.File
+	if e.Version > 0 {
+		s += fmt.Sprintf(" (version %d)", e.Version)
+	}
+	if e.Content != "" {
+		s += ": " + e.Content
+	}
+	switch {
+	case e.Refuses:
+		s += "; opening REFUSES: " + e.Reason
+	case !e.Used:
+		s += "; not used: " + e.Reason
+	case e.Reason != "":
+		s += "; " + e.Reason
+	}
+	return s
+}
+
+// judged is what a reader of one kind of file makes of it; "" for what there is
+// nothing to say about.
+type judged struct {
+	content, unused, follows string
+	version                  uint16
+	// refuses says that a file which cannot be read refuses the open.
+	refuses bool
+	err     error
+}
+
+func (j judged) event(dir, file string) sidecarEvent {
+	e := sidecarEvent{Dir: dir, File: file, Version: j.version, Content: j.content, Used: true, Reason: j.follows}
+	switch {
+	case j.err != nil:
+		e.Used, e.Reason, e.Refuses = false, j.err.Error(), j.refuses
+		if j.unused != "" {
+			e.Reason += "; " + j.unused
+		}
+	case j.unused != "":
+		e.Used, e.Reason = false, j.unused
+	}
+	return e
+}
+
+// shardSidecars judges the small files of a shard's directory, which plan is about.
+func shardSidecars(disk device.FS, dir string, plan *recovery.Plan) []sidecarEvent {
+	var events []sidecarEvent
+	for _, file := range []struct {
+		name  string
+		judge func() judged
+	}{
+		{sidecar.EpochsName, func() judged { return judgeEpochs(disk, dir, plan) }},
+		{sidecar.ReplicaName, func() judged { return judgeReplica(disk, dir) }},
+		{sidecar.BallotName, func() judged { return judgeBallot(disk, dir) }},
+		{engine.ProducersName, func() judged { return judgeProducers(disk, dir, plan) }},
+		{"offload.manifest", func() judged { return judged{unused: "this build does not offload; it is left alone"} }},
+		{"keys.idx", func() judged { return judged{unused: "this build keeps no caches; it is left alone"} }},
+	} {
+		if _, err := os.Lstat(filepath.Join(dir, file.name)); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		j := file.judge()
+		if j.version == 0 {
+			j.version = versionOf(disk, dir, file.name)
+		}
+		events = append(events, j.event(dir, file.name))
+	}
+	return events
+}
+
+// versionOf is the number behind the magic, which all framed files begin with.
+func versionOf(disk device.FS, dir, name string) uint16 {
+	b, err := sidecar.Read(disk, dir, name, producer.SnapshotBytesMax)
+	if err != nil || len(b) < 6 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(b[4:6])
+}
+
+// tailOf is where the log ends once it is open; false for one that is refused.
+func tailOf(plan *recovery.Plan) (base, tail uint64, ok bool) {
+	if plan.Refused() {
+		return 0, 0, false
+	}
+	base = plan.Active.BaseOffset
+	if len(plan.Sealed) > 0 {
+		base = plan.Sealed[0].BaseOffset
+	}
+	return base, plan.Active.NextOffset, true
+}
+
+func judgeEpochs(disk device.FS, dir string, plan *recovery.Plan) judged {
+	epochs, err := sidecar.LoadEpochs(disk, dir)
+	if err != nil || epochs == nil {
+		return judged{err: err, unused: "the history counts as empty"}
+	}
+	entries := epochs.Entries()
+	j := judged{content: fmt.Sprintf("%d generations", len(entries))}
+	if newest, ok := epochs.Newest(); ok {
+		j.content += fmt.Sprintf(", the newest is %d from offset %d on", newest.Generation, newest.Start)
+	}
+	if _, tail, ok := tailOf(plan); ok {
+		kept := *epochs
+		if kept.DropPast(tail) {
+			j.follows = fmt.Sprintf("%d of them begin past the tail %d and go", len(entries)-len(kept.Entries()), tail)
+		}
+	}
+	return j
+}
+
+func judgeReplica(disk device.FS, dir string) judged {
+	r, err := sidecar.LoadReplica(disk, dir)
+	if err != nil || r == nil {
+		return judged{err: err, refuses: true}
+	}
+	j := judged{content: fmt.Sprintf("generation %d, commit offset %d", r.Generation, r.Commit)}
+	if r.RetentionHeld {
+		j.content += ", retention is held"
+	}
+	return j
+}
+
+func judgeBallot(disk device.FS, dir string) judged {
+	b, err := sidecar.LoadBallot(disk, dir)
+	if err != nil || b == nil {
+		return judged{err: err, refuses: true}
+	}
+	j := judged{content: fmt.Sprintf("generation %d, leader %q", b.Generation, b.Leader)}
+	if b.GivenUp() {
+		j.content = fmt.Sprintf("generation %d, given up", b.Generation)
+	}
+	replica, err := sidecar.LoadReplica(disk, dir)
+	switch {
+	case err != nil:
+	case replica != nil && b.Generation < replica.Generation:
+		j.unused = fmt.Sprintf("replica is at generation %d already", replica.Generation)
+	case replica == nil || b.Generation > replica.Generation:
+		j.follows = "it is ahead of replica, and its generation counts"
+	}
+	return j
+}
+
+func judgeProducers(disk device.FS, dir string, plan *recovery.Plan) judged {
+	const rebuilt = "the state is rebuilt from the records and the file goes"
+	b, err := sidecar.Read(disk, dir, engine.ProducersName, producer.SnapshotBytesMax)
+	if err != nil {
+		return judged{err: err, unused: rebuilt}
+	}
+	state, asOf, err := producer.Decode(b, producer.Options{Digests: true})
+	if err != nil {
+		return judged{err: err, unused: rebuilt}
+	}
+	j := judged{content: fmt.Sprintf("%d producers as of offset %d", state.Len(), asOf)}
+	if base, tail, ok := tailOf(plan); ok {
+		begins := asOf == tail || asOf == plan.Active.BaseOffset
+		for _, d := range plan.Sealed {
+			begins = begins || d.BaseOffset == asOf
+		}
+		if !producer.Usable(asOf, base, tail) || !begins {
+			j.unused = fmt.Sprintf("no segment of the log [%d, %d) begins there; %s", base, tail, rebuilt)
+		}
+	}
+	return j
+}
+
+// rootSidecars judges the small files of a root; none when it has none. The id's
+// verdict stands with storage-id.
+func rootSidecars(disk device.FS, root string) ([]sidecarEvent, error) {
+	var events []sidecarEvent
+	add := func(dir, name string, j judged) { events = append(events, j.event(dir, name)) }
+	report, refused := engine.InspectIdentity(disk, root, 0)
+	id, err := sidecar.LoadStorageID(disk, root)
+	if j := (judged{err: err, refuses: true, version: versionOf(disk, root, sidecar.StorageIDName)}); id != nil || err != nil {
+		if id != nil {
+			j.content = id.String()
+		}
+		if refused == nil && report.NewID {
+			j.unused = "the next start makes a new id: " + report.Reason
+		}
+		add(root, sidecar.StorageIDName, j)
+	}
+	run, err := sidecar.LoadRunState(disk, root)
+	if j := (judged{err: err, version: versionOf(disk, root, sidecar.RunStateName)}); run != nil || err != nil {
+		if run != nil {
+			j.content = fmt.Sprintf("%s, acknowledges before it syncs: %v, under id %v", run.State, run.AcksBeforeSync, run.ID)
+		} else {
+			j.unused = "the worst is taken for granted"
+		}
+		add(root, sidecar.RunStateName, j)
+	}
+	registration, err := sidecar.LoadRegistration(disk, root)
+	if j := (judged{err: err, version: versionOf(disk, root, sidecar.RegistrationName)}); registration != nil || err != nil {
+		if registration != nil {
+			j.content = fmt.Sprintf("incarnation %d of the node", registration.Incarnation)
+		} else {
+			j.unused = "it counts as none"
+		}
+		add(root, sidecar.RegistrationName, j)
+	}
+	node, err := sidecar.LoadNodeID(disk, root)
+	if j := (judged{err: err, content: string(node)}); node != "" || err != nil {
+		if err != nil {
+			j.unused = "offloading is refused"
+		}
+		add(root, sidecar.NodeIDName, j)
+	}
+	markers, err := markerNames(root)
+	for _, name := range markers {
+		add(filepath.Join(root, sidecar.MarkersDir), name, judgeMarker(disk, root, name))
+	}
+	return events, err
+}
+
+func markerNames(root string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(root, sidecar.MarkersDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && filepath.Ext(e.Name()) == "" {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func judgeMarker(disk device.FS, root, name string) judged {
+	m, err := sidecar.LoadMarker(disk, root, name)
+	if err != nil || m == nil {
+		return judged{err: err, unused: "its stream is refused, others are served"}
+	}
+	j := judged{version: 1, content: fmt.Sprintf("incarnation %d, deleted through %d", m.Incarnation, m.DeletedThrough)}
+	if m.Deleting {
+		j.follows = "a deletion is unfinished"
+	}
+	return j
+}
