@@ -79,8 +79,9 @@ type Config struct {
 	// InFlightMax bounds the requests of one connection that are not answered yet.
 	InFlightMax int
 	// IdleTimeout ends a connection without a request, RequestTimeout one that takes
-	// longer to send one, WriteTimeout one that takes longer to take an answer, and
-	// AuthenticationTimeout one that has not authenticated (TLS and SASL).
+	// longer to send one, WriteTimeout one that takes longer to take an answer (or a
+	// MiB of a larger one, both), and AuthenticationTimeout one that has not
+	// authenticated (TLS and SASL).
 	IdleTimeout, RequestTimeout, WriteTimeout, AuthenticationTimeout time.Duration
 	// PublishTimeoutMax caps the time that a Produce may ask for.
 	PublishTimeoutMax time.Duration

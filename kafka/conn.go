@@ -261,10 +261,3 @@ func (c *conn) carryOut(x *exchange, broken bool) (*response, error) {
 		return x.handle(c, x)
 	}
 }
-
-func (c *conn) write(out *response) error {
-	if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	return out.writeTo(c.nc)
-}

@@ -15,9 +15,10 @@ const (
 	frameLengthSize = 4
 	// requestHeaderMin: key, version, correlation id.
 	requestHeaderMin = 8
-	// firstRead is how many bytes the new buffer of a large frame starts with. It
+	// partSize is how many bytes of a large request, or answer, have the time that
+	// there is for a small one. A new buffer for a request begins with as many, and
 	// doubles as bytes come, so that announcing a size does not allocate it.
-	firstRead = 1 << 20
+	partSize = 1 << 20
 	// parseFactor is the most memory that reading a small request may take, per byte
 	// of it: the codec's structures are larger than their shortest encoding.
 	parseFactor = 128
@@ -57,10 +58,7 @@ func (c *conn) waitForRequest() error {
 
 // readFrame reads a request that has begun; raw is for one without a header.
 func (c *conn) readFrame(raw bool) (frame, error) {
-	deadline := time.Now().Add(c.s.cfg.RequestTimeout)
-	if until := c.strangerUntil(); !until.IsZero() && until.Before(deadline) {
-		deadline = until
-	}
+	deadline := c.requestDeadline()
 	if err := c.readBy(deadline); err != nil {
 		return frame{}, err
 	}
@@ -92,6 +90,16 @@ func (c *conn) readFrame(raw bool) (frame, error) {
 	return frame{buf: buf, held: held}, nil
 }
 
+// requestDeadline is when a request, or the part of it that is read next, has to be
+// there.
+func (c *conn) requestDeadline() time.Time {
+	deadline := time.Now().Add(c.s.cfg.RequestTimeout)
+	if until := c.strangerUntil(); !until.IsZero() && until.Before(deadline) {
+		deadline = until
+	}
+	return deadline
+}
+
 // frameBounds gives how large a request may be, and how much memory a byte of it
 // may come to.
 func (c *conn) frameBounds(prefix []byte) (most, factor int64) {
@@ -105,25 +113,33 @@ func (c *conn) frameBounds(prefix []byte) (most, factor int64) {
 	}
 }
 
+// readBody reads a request of size bytes that begins with prefix. Each part of a
+// large one has its own time: on a slow line it takes long, and is no attack.
 func (c *conn) readBody(size int, prefix []byte) (*buffer, error) {
 	buf := c.s.buffers.kept(size)
 	if buf == nil {
-		buf = c.s.buffers.get(min(size, firstRead))
+		buf = c.s.buffers.get(min(size, partSize))
 	}
 	n := copy(buf.b, prefix)
 	for {
-		if _, err := io.ReadFull(c.reader, buf.b[n:]); err != nil {
+		end := min(n+partSize, len(buf.b))
+		if _, err := io.ReadFull(c.reader, buf.b[n:end]); err != nil {
 			c.s.buffers.put(buf)
 			return nil, err
 		}
-		n = len(buf.b)
-		if n == size {
+		if n = end; n == size {
 			return buf, nil
 		}
-		larger := c.s.buffers.get(min(size, 2*n))
-		copy(larger.b, buf.b)
-		c.s.buffers.put(buf)
-		buf = larger
+		if err := c.readBy(c.requestDeadline()); err != nil {
+			c.s.buffers.put(buf)
+			return nil, err
+		}
+		if n == len(buf.b) {
+			larger := c.s.buffers.get(min(size, 2*n))
+			copy(larger.b, buf.b)
+			c.s.buffers.put(buf)
+			buf = larger
+		}
 	}
 }
 

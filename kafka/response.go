@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"net"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -43,21 +44,40 @@ func (c *conn) reply(x *exchange, body kmsg.Response) *response {
 	return finish(buf)
 }
 
-func (r *response) writeTo(nc net.Conn) error {
-	if r.pieces == nil {
-		_, err := nc.Write(r.buf.b)
-		return err
+// write sends a response in parts, each with its own time.
+func (c *conn) write(r *response) error {
+	rest := r.pieces
+	if rest == nil {
+		rest = net.Buffers{r.buf.b}
 	}
-	if _, plain := nc.(*net.TCPConn); plain {
-		_, err := r.pieces.WriteTo(nc)
-		return err
-	}
-	for _, piece := range r.pieces {
-		if _, err := nc.Write(piece); err != nil {
+	for len(rest) > 0 {
+		var part net.Buffers
+		part, rest = cutPart(rest)
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.WriteTimeout)); err != nil {
+			return err
+		}
+		if _, err := part.WriteTo(c.nc); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cutPart takes up to partSize bytes off the front of pieces, which it changes.
+func cutPart(pieces net.Buffers) (part, rest net.Buffers) {
+	room := partSize
+	for i, p := range pieces {
+		if len(p) > room {
+			part = append(part, pieces[:i]...)
+			if room > 0 {
+				part = append(part, p[:room])
+				pieces[i] = p[room:]
+			}
+			return part, pieces[i:]
+		}
+		room -= len(p)
+	}
+	return pieces, nil
 }
 
 func (c *conn) releaseResponse(r *response) {
