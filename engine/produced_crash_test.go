@@ -245,13 +245,15 @@ func TestAfterAPowerLossInATruncationProducersAreKnownByTheirRecords(t *testing.
 	})
 }
 
-// recounted is what answers would give if the log's records were all it knew.
-func (r *rig) recounted() string {
+// recounted is what answers would give if the records were all that a log knew.
+func (r *rig) recounted() string { return recounted(r.readAll(), r.log.TailOffset()) }
+
+func recounted(records []segment.Record, tail uint64) string {
 	s := producer.New(producer.Options{})
-	for _, record := range r.readAll() {
+	for _, record := range records {
 		s.Observe(record.Offset, record.Mark, record.Payload)
 	}
-	s.Settle(r.log.TailOffset())
+	s.Settle(tail)
 	var text strings.Builder
 	for id := uint64(1); id <= 4; id++ {
 		for sequence := range uint64(40) {

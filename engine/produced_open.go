@@ -34,6 +34,9 @@ type producersWalk struct {
 	known bool
 	// continued: the walk began with the snapshot, as of the segment's base.
 	continued bool
+	// midway: the first marked record continues a batch that began before the walk,
+	// and stands where it began.
+	midway bool
 }
 
 // producerOptions: digests are kept in memory in any case, so that a sequence that

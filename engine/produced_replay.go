@@ -42,6 +42,7 @@ func (l *Log) replaySegment(w *producersWalk, d segment.Descriptor, page []byte)
 	scan, err := segment.Scan(file, d.Size, segment.ScanOptions{
 		Buffer: page, DamageOnly: true, MarkedOnly: true,
 		Each: func(_ int64, r segment.Record) error {
+			w.midway = w.midway || !w.known && r.Offset == d.BaseOffset && r.Mark.Kind == segment.BatchContinue
 			w.known = true
 			w.state.Observe(r.Offset, r.Mark, r.Payload)
 			return nil
@@ -64,7 +65,7 @@ func (l *Log) producersBelow(segments []segment.Descriptor) (*producersWalk, err
 	known := l.mu.produced.known
 	l.mu.Unlock()
 	if !known {
-		return noProducers(), nil // no record has a mark
+		return l.partBelow(segments)
 	}
 	a := l.store.readProducers(l.dir)
 	if !a.snapshot.fits(segments) {
@@ -76,6 +77,19 @@ func (l *Log) producersBelow(segments []segment.Descriptor) (*producersWalk, err
 		w.state.Prune(segments[0].BaseOffset)
 	}
 	return w, err
+}
+
+// partBelow is producersBelow for a log that knows no producer. No segment holds a
+// whole batch then; but where others came behind a part of one, the cut may fall
+// between the two and have the log end with the part again. All of that part is in
+// the last segment, or in those before it if that begins with a continuation.
+func (l *Log) partBelow(segments []segment.Descriptor) (*producersWalk, error) {
+	for from := len(segments) - 1; ; from-- {
+		w, err := l.replayProducers(producerSnapshot{}, segments[from:])
+		if err != nil || from == 0 || !w.midway {
+			return w, err
+		}
+	}
 }
 
 // dropProducers removes the snapshot, durably. The caller has cut the log: records
