@@ -164,7 +164,7 @@ func TestEveryVerdictWhereverTheNewestBatchIs(t *testing.T) {
 		synctest.Wait()
 		for i, c := range cases {
 			if rests := c.want.rests && where != onDisk; tries[i].answered() == rests {
-				t.Errorf("%s: answered %v while the newest batch is %s", c.what, !rests, where)
+				t.Errorf("%s: answered %v while the newest batch is %s", c.what, tries[i].answered(), where)
 			}
 		}
 		if v.held != nil {
