@@ -130,6 +130,9 @@ type StreamInfo struct {
 type Published struct {
 	Shard       int
 	First, Last uint64
+	// Duplicate: the shard held the batch of an idempotent producer, or a part of it
+	// that was completed.
+	Duplicate bool
 }
 
 // Start says where a subscription begins.

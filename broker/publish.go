@@ -14,19 +14,47 @@ import (
 // appended *TooLargeError, *FormatError, *NoShardError, *UnavailableError,
 // *DeletedError, *ClosedError.
 func (s *Stream) Publish(ctx context.Context, to ShardChoice, messages ...Message) (Published, error) {
-	p, err := s.publish(ctx, to, messages)
-	c := &s.broker.counters
-	if err != nil {
-		c.publishFailures.Add(1)
-		return Published{}, err
+	return s.count(messages)(s.publish(ctx, to, nil, messages))
+}
+
+// PublishProduced is Publish of a batch of an idempotent producer: a batch that the
+// shard holds already is not stored again, and answers the offsets it got the first
+// time, with Duplicate set. Sequences are per producer and shard, so a retry has to name
+// the shard that the first try went to. A batch that is neither the next one nor held is an
+// *engine.SequenceError. An in-memory stream takes none: *InvalidError.
+func (s *Stream) PublishProduced(ctx context.Context, to ShardChoice, batch engine.ProducerBatch, messages ...Message) (Published, error) {
+	if !s.config.Durable {
+		s.broker.counters.publishFailures.Add(1)
+		return Published{}, &InvalidError{Stream: s.name.String(), Problem: "an in-memory stream knows no idempotent producers; publish without a producer, or create a durable stream"}
 	}
+	return s.count(messages)(s.publish(ctx, to, &batch, messages))
+}
+
+// count notes the outcome of a publish, and passes it on.
+func (s *Stream) count(messages []Message) func(Published, error) (Published, error) {
+	return func(p Published, err error) (Published, error) {
+		c := &s.broker.counters
+		switch {
+		case err != nil:
+			c.publishFailures.Add(1)
+			return Published{}, err
+		case p.Duplicate:
+			c.duplicates.Add(1)
+			return p, nil
+		}
+		c.stored(messages)
+		return p, nil
+	}
+}
+
+// stored notes an acknowledged publish.
+func (c *counters) stored(messages []Message) {
 	c.publishes.Add(1)
 	c.publishedRecords.Add(uint64(len(messages)))
 	c.publishedBytes.Add(uint64(messageBytes(messages)))
-	return p, nil
 }
 
-func (s *Stream) publish(ctx context.Context, to ShardChoice, messages []Message) (Published, error) {
+func (s *Stream) publish(ctx context.Context, to ShardChoice, batch *engine.ProducerBatch, messages []Message) (Published, error) {
 	if s.broker.draining.Load() {
 		return Published{}, &ClosedError{}
 	}
@@ -42,13 +70,13 @@ func (s *Stream) publish(ctx context.Context, to ShardChoice, messages []Message
 			return Published{}, err
 		}
 	}
-	var result engine.AppendResult
+	var result engine.ProducedResult
 	if s.config.Durable {
-		result, err = h.append(ctx, messages)
+		result, err = h.append(ctx, batch, messages)
 	} else {
-		result, err = h.remember(messages)
+		result.AppendResult, err = h.remember(messages)
 	}
-	return Published{Shard: h.index, First: result.First, Last: result.Last}, err
+	return Published{Shard: h.index, First: result.First, Last: result.Last, Duplicate: result.Duplicate}, err
 }
 
 // choose gives the shard that a publish goes to.
@@ -114,16 +142,20 @@ const scratchBytesMax = 1 << 20
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // append hands the messages to the log, which copies them before it returns.
-func (h *shard) append(ctx context.Context, messages []Message) (engine.AppendResult, error) {
+func (h *shard) append(ctx context.Context, batch *engine.ProducerBatch, messages []Message) (result engine.ProducedResult, err error) {
 	if h.log == nil {
-		return engine.AppendResult{}, h.whyNot()
+		return result, h.whyNot()
 	}
 	sc := scratches.Get().(*scratch)
 	sc.encode(h.format, messages)
-	result, err := h.log.Append(ctx, sc.records...)
+	if batch == nil {
+		result.AppendResult, err = h.log.Append(ctx, sc.records...)
+	} else {
+		result, err = h.log.AppendProduced(ctx, *batch, sc.records...)
+	}
 	sc.giveBack()
 	if err != nil {
-		return engine.AppendResult{}, h.appendError(err)
+		return engine.ProducedResult{}, h.appendError(err)
 	}
 	return result, nil
 }

@@ -11,6 +11,8 @@ type Stats struct {
 	// PublishedBytes the bytes of their values, keys and headers.
 	// PublishFailures counts publishes that got an error.
 	Publishes, PublishedRecords, PublishedBytes, PublishFailures uint64
+	// Duplicates counts publishes of idempotent producers that were held already.
+	Duplicates uint64
 	// DeliveredRecords and DeliveredBytes count what subscriptions were given.
 	DeliveredRecords, DeliveredBytes uint64
 	// RingReads and DiskReads count pages by where they came from.
@@ -30,6 +32,7 @@ type Stats struct {
 // counters are the totals behind Stats.
 type counters struct {
 	publishes, publishedRecords, publishedBytes, publishFailures atomic.Uint64
+	duplicates                                                   atomic.Uint64
 	deliveredRecords, deliveredBytes                             atomic.Uint64
 	ringReads, diskReads, dropped, blocked                       atomic.Uint64
 	subscriptions                                                atomic.Int64
@@ -51,7 +54,7 @@ func (b *Broker) Stats() Stats {
 	c := &b.counters
 	s := Stats{
 		Publishes: c.publishes.Load(), PublishedRecords: c.publishedRecords.Load(), PublishedBytes: c.publishedBytes.Load(),
-		PublishFailures: c.publishFailures.Load(), DeliveredRecords: c.deliveredRecords.Load(), DeliveredBytes: c.deliveredBytes.Load(),
+		PublishFailures: c.publishFailures.Load(), Duplicates: c.duplicates.Load(), DeliveredRecords: c.deliveredRecords.Load(), DeliveredBytes: c.deliveredBytes.Load(),
 		RingReads: c.ringReads.Load(), DiskReads: c.diskReads.Load(), DroppedRecords: c.dropped.Load(), Blocked: c.blocked.Load(),
 		Subscriptions: int(c.subscriptions.Load()),
 	}
