@@ -90,7 +90,11 @@ func (r *rig) snapshotTells(t testing.TB) {
 	said := answers(r.log)
 	r.close()
 	path := filepath.Join(r.root, testKey(0).DirName(), engine.ProducersName)
-	if err := r.cfg.FS.Remove(path); err != nil && !device.IsNotExist(err) {
+	files := r.cfg.FS
+	if files == nil {
+		files = device.OS()
+	}
+	if err := files.Remove(path); err != nil && !device.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	r.open()
