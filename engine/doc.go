@@ -1,6 +1,7 @@
 // Package engine is the log: a Store (one root directory: its lock, its backend,
 // its memory and descriptor bounds, its timers) and Logs (one shard directory
-// each: append, group commit, roll, read, retention, truncation, deletion).
+// each: append, group commit, roll, read, retention, truncation, deletion, batches
+// of idempotent producers).
 //
 // One log of a store may have a mode and bounds of its own (LogOptions), and a
 // Follower that is told what becomes visible.
@@ -53,6 +54,13 @@
 //     those offsets is assigned again.
 //   - A follower is told every record that becomes visible, once, in offset order
 //     and before its append is acknowledged; of what fails it is told nothing.
+//   - What is known of idempotent producers is a function of the log's records,
+//     staged ones included, and is undone with the batch that fails, in the same
+//     lock section. A retry is answered once the batch that holds its records is
+//     acknowledged, and fails with it: never by the bound that passes an offset.
+//   - The snapshot of producers is taken at the staged tail that a roll's segment
+//     begins at, and written when the records below are durable. One that tells
+//     of other records is removed, durably, before the log is used or used again.
 //   - Trimming and retention remove whole sealed segments, oldest first. What
 //     TrimBefore was told never reaches past the tail: records that take the
 //     offsets of truncated ones are not trimmed.
