@@ -31,6 +31,9 @@ type copier struct {
 	out      *output
 	policy   recovery.Policy
 	from, to string
+	// copied is called after each file of a shard, for tests that change what is
+	// still to be copied; nil for none.
+	copied func(name string)
 
 	shards, files, refused int
 	bytes                  int64

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -73,38 +74,112 @@ func (c *copier) copyOnce(name string, e *copiedEvent) error {
 	if err := c.makeDirs(name); err != nil {
 		return err
 	}
-	// The segments are listed after the small files are copied: none of those may
-	// speak of a segment that is not on the list.
-	for _, belongs := range []func(string) bool{isSmall, isLogName, isIndexName, isCopyName} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
+	before, err := measure(dir)
+	if err != nil {
+		return err
+	}
+	taken, err := imprints(dir, before)
+	if err != nil {
+		return err
+	}
+	for _, copyAll := range []func(string, *copiedEvent) error{c.copySmall, c.copySegments, c.copyIndexes} {
+		if err := copyAll(name, e); err != nil {
 			return err
-		}
-		for _, entry := range entries { // by name, which is by age
-			if !entry.Type().IsRegular() || !belongs(entry.Name()) {
-				continue
-			}
-			n, err := c.copyFile(filepath.Join(name, entry.Name()))
-			switch {
-			case errors.Is(err, fs.ErrNotExist) && !isLogName(entry.Name()):
-				continue
-			case errors.Is(err, fs.ErrNotExist):
-				if err := c.dropOldest(name, entry.Name(), e); err != nil {
-					return err
-				}
-				continue
-			case err != nil:
-				return err
-			}
-			e.Files++
-			e.Bytes += n
 		}
 	}
 	ended, err := os.Stat(dir)
 	if err == nil && !os.SameFile(began, ended) {
 		err = errMoved
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// The log has what the small files spoke of, and what the copy has of it.
+	copied, err := measure(filepath.Join(c.to, name))
+	if err != nil {
+		return err
+	}
+	have, err := imprints(filepath.Join(c.to, name), copied)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unmoved(dir, taken), unmoved(dir, have))
+}
+
+func (c *copier) copySmall(shard string, e *copiedEvent) error { return c.copyEach(shard, isSmall, e) }
+
+func (c *copier) copyIndexes(shard string, e *copiedEvent) error {
+	return c.copyEach(shard, func(name string) bool { return isIndexName(name) || isCopyName(name) }, e)
+}
+
+// copyEach copies files of which the log can do without one that is gone meanwhile.
+func (c *copier) copyEach(shard string, belongs func(string) bool, e *copiedEvent) error {
+	entries, err := os.ReadDir(filepath.Join(c.from, shard))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || !belongs(entry.Name()) {
+			continue
+		}
+		err := c.copyFile(filepath.Join(shard, entry.Name()), wholeFile, e)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// segmentLength is a segment and how much of it belongs to the copy.
+type segmentLength struct {
+	name  string
+	bytes int64
+}
+
+// copySegments copies the segments, oldest first.
+//
+// What belongs to the copy is found out first, newest first: whatever a segment
+// holds then, those before it are complete when they are looked at. With a roll in
+// the background the older of two may still grow while the newer is there.
+func (c *copier) copySegments(shard string, e *copiedEvent) error {
+	segments, err := measure(filepath.Join(c.from, shard))
+	if err != nil {
+		return err
+	}
+	for i, s := range segments {
+		err := c.copyFile(filepath.Join(shard, s.name), s.bytes, e)
+		if errors.Is(err, fs.ErrNotExist) && i < len(segments)-1 {
+			err = c.dropOldest(shard, s.name, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure lists segments, oldest first, and looks at them newest first.
+func measure(dir string) ([]segmentLength, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var segments []segmentLength
+	for _, entry := range slices.Backward(entries) { // by name, which is by age
+		if !entry.Type().IsRegular() || !isLogName(entry.Name()) {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) && len(segments) > 0 {
+			break // retention took it, and those before it
+		}
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, segmentLength{entry.Name(), info.Size()})
+	}
+	slices.Reverse(segments)
+	return segments, nil
 }
 
 // dropOldest takes from the copy what is older than a segment that is gone: so it
@@ -172,17 +247,31 @@ func (c *copier) verify(name string) (plan *recovery.Plan, refused bool, err err
 	return plan, refused, nil
 }
 
-// copyFile copies a file as long as it is now. What is appended meanwhile is left
-// out, so that a log that grows does not keep the copy from ending.
-func (c *copier) copyFile(name string) (int64, error) {
+// wholeFile is the length of a file as it is when it is copied.
+const wholeFile = -1
+
+// copyFile copies so many bytes of a file. What is appended meanwhile is left out, so
+// that a log that grows does not keep the copy from ending.
+func (c *copier) copyFile(name string, length int64, e *copiedEvent) error {
 	from, err := os.OpenFile(filepath.Join(c.from, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer from.Close() // only read from
 	info, err := from.Stat()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return info.Size(), c.writeFrom(name, &stoppable{c: c, r: from, left: info.Size()}, info)
+	if length == wholeFile {
+		length = info.Size()
+	}
+	if err := c.writeFrom(name, &stoppable{c: c, r: from, left: length}, info); err != nil {
+		return err
+	}
+	e.Files++
+	e.Bytes += length
+	if c.copied != nil {
+		c.copied(name)
+	}
+	return nil
 }
