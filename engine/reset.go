@@ -24,18 +24,14 @@ func (l *Log) ResetTo(ctx context.Context, base uint64) error {
 	}
 	defer leave()
 	l.mu.Lock()
-	held, written := l.baseLocked(), l.mu.written
+	held := l.baseLocked()
 	committed := l.belowCommitLocked(max(held, base))
 	l.mu.Unlock()
 	if committed != nil {
 		return committed
 	}
-	if held < written {
-		err = l.cutBack(held)
-	} else {
-		err = l.discardPrepared()
-	}
-	if err != nil {
+	// Also when there is no record: what is known of producers goes with it.
+	if err := l.cutBack(held); err != nil {
 		return err
 	}
 	if err := l.cutGenerations(0); err != nil || base == held {
