@@ -1,7 +1,8 @@
 // Package engine is the log: a Store (one root directory: its lock, its backend,
 // its memory and descriptor bounds, its timers) and Logs (one shard directory
 // each: append, group commit, roll, read, retention, truncation, deletion, batches
-// of idempotent producers).
+// of idempotent producers, and what a replica knows: which generation wrote which
+// records, whom it follows, what is committed, and the shipments between replicas).
 //
 // One log of a store may have a mode and bounds of its own (LogOptions), and a
 // Follower that is told what becomes visible.
@@ -61,6 +62,14 @@
 //   - The snapshot of producers is taken at the staged tail that a roll's segment
 //     begins at, and written when the records below are durable. One that tells
 //     of other records is removed, durably, before the log is used or used again.
+//   - What a log promised to a leader is on the device before the answer, the
+//     ballot before replica. A generation is noted in epochs before its first
+//     record is written and goes from there after its records did; one past the
+//     tail is dropped, durably, before the log is used.
+//   - The commit offset rises in memory and its file follows; nothing waits for
+//     it. It is lowered by RestoreTo alone, durably before anything is cut.
+//   - Records of a shipment are staged only while their leader is the one that is
+//     followed.
 //   - Trimming and retention remove whole sealed segments, oldest first. What
 //     TrimBefore was told never reaches past the tail: records that take the
 //     offsets of truncated ones are not trimmed.
@@ -73,6 +82,8 @@
 //
 //	Log.maintenance   truncation, seal, retention, close: one at a time; never
 //	                  taken by an appender, held across disk work
+//	Log.sidecars      the turn of writing replica, ballot and epochs; held across
+//	                  disk work, by exclusive work that cuts records throughout
 //	Log.mu            everything an appender touches; never held across disk work
 //	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
 //
@@ -82,8 +93,9 @@
 // Log.mu is taken; nothing waits for bytes, a slot or a disk while holding it.
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
-// flight to end. A seal opens it again before it reads what it sealed, and keeps
-// maintenance until it did.
+// flight to end; only then does it take Log.sidecars. Log.applying, the turn of
+// applying a shipment, is taken before all of these. A seal opens the gate again
+// before it reads what it sealed, and keeps maintenance until it did.
 //
 // Follower.Committed is called with no lock held, by the commit loop alone;
 // Truncated and Poisoned are called under Log.mu. A follower's own lock is a leaf
@@ -92,7 +104,8 @@
 // # Goroutines
 //
 // A store has its timers, those for periodic flushes and for retention from the
-// first log on that needs them, and while there is work one commit loop per log
-// and one goroutine that frees deleted shards. Close ends all of them; it waits
-// for the file that is being removed and leaves the others to the next OpenStore.
+// first log on that needs them, and while there is work one commit loop per log,
+// one goroutine per log that writes its commit offset, and one that frees deleted
+// shards. Close ends all of them; it waits for the file that is being removed and
+// leaves the others to the next OpenStore.
 package engine

@@ -217,7 +217,8 @@ func TestRecordsAreLabelledWithTheGenerationsThatWroteThem(t *testing.T) {
 		{
 			"a generation that wrote nothing here gives way to an older one that did",
 			[]sidecar.Epoch{epoch(1, 0), epoch(5, 8)},
-			0, 8, []sidecar.Epoch{epoch(2, 8), epoch(6, 9)},
+			0, 8,
+			[]sidecar.Epoch{epoch(2, 8), epoch(6, 9)},
 			[]sidecar.Epoch{epoch(1, 0), epoch(2, 8), epoch(6, 9)},
 		},
 	} {
