@@ -260,36 +260,40 @@ func TestFlagsOfALaterBuildStayInReplica(t *testing.T) {
 // at least as strict as the new one; once it is accepted, nothing but the new one.
 // A replica at the new generation never lies beside a ballot of a former one.
 func TestAPowerLossWhileALeaderIsAcceptedLeavesAPromise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newSimRig(t)
-		r.accept(3, broker1)
-		accepted := false
-		seen := make(map[string]int)
-		images := r.eachImage(func() error {
-			_, err := r.log.AcceptGeneration(r.ctx, 4, "broker-2")
-			accepted = true
-			return err
-		}, func(image *rig) {
-			generation := image.log.AcceptedGeneration()
-			leader, _ := image.log.AcceptedLeader()
-			now := fmt.Sprintf("%d from %q", generation, leader)
-			seen[now]++
-			if now != `4 from "broker-2"` && (accepted || now != `3 from "broker-1"`) {
-				t.Errorf("accepted %v: after a power loss it is %s", accepted, now)
-			}
-			if accepted {
-				_, err := image.log.AcceptGeneration(image.ctx, 3, broker1)
-				errorAs[*engine.SupersededError](t, err)
-			}
-			if generation == 4 {
-				_, err := image.log.AcceptGeneration(image.ctx, 4, "broker-3")
-				errorAs[*engine.PromisedError](t, err)
-			}
+	for _, leader := range []string{"broker-2", ""} {
+		t.Run("leader "+leader, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSimRig(t)
+				r.accept(3, broker1)
+				accepted := false
+				seen := make(map[string]int)
+				images := r.eachImage(func() error {
+					_, err := r.log.AcceptGeneration(r.ctx, 4, leader)
+					accepted = true
+					return err
+				}, func(image *rig) {
+					generation := image.log.AcceptedGeneration()
+					now, _ := image.log.AcceptedLeader()
+					found := fmt.Sprintf("%d from %q", generation, now)
+					seen[found]++
+					if found != fmt.Sprintf("4 from %q", leader) && (accepted || found != `3 from "broker-1"`) {
+						t.Errorf("accepted %v: after a power loss it is %s", accepted, found)
+					}
+					if accepted {
+						_, err := image.log.AcceptGeneration(image.ctx, 3, broker1)
+						errorAs[*engine.SupersededError](t, err)
+					}
+					if generation == 4 && leader != "" {
+						_, err := image.log.AcceptGeneration(image.ctx, 4, "broker-3")
+						errorAs[*engine.PromisedError](t, err)
+					}
+				})
+				if len(seen) != 2 || images < 10 {
+					t.Errorf("%d images: %v", images, seen)
+				}
+			})
 		})
-		if len(seen) != 2 || images < 10 {
-			t.Errorf("%d images: %v", images, seen)
-		}
-	})
+	}
 }
 
 // While a ballot or replica is being written the old promise is the log's answer.
