@@ -17,6 +17,7 @@ const (
 	keyCreateTopics       int16 = 19
 	keyDeleteTopics       int16 = 20
 	keyDeleteRecords      int16 = 21
+	keyInitProducerID     int16 = 22
 	keyOffsetForEpoch     int16 = 23
 	keyDescribeConfigs    int16 = 32
 	keySASLAuthenticate   int16 = 36
@@ -56,6 +57,7 @@ func supported() []api {
 		{key: keyCreateTopics, min: 0, max: 6, handle: (*conn).createTopics},
 		{key: keyDeleteTopics, min: 0, max: 5, handle: (*conn).deleteTopics},
 		{key: keyDeleteRecords, min: 0, max: 2, handle: (*conn).deleteRecords},
+		{key: keyInitProducerID, min: 0, max: 4, handle: (*conn).initProducerID},
 		{key: keyOffsetForEpoch, min: 0, max: 4, handle: (*conn).offsetForLeaderEpoch},
 		{key: keyDescribeConfigs, min: 0, max: 4, handle: (*conn).describeConfigs},
 		{key: keySASLAuthenticate, min: 0, max: 2, stranger: true, handle: (*conn).saslAuthenticate},

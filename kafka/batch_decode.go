@@ -14,6 +14,8 @@ import (
 type decoder struct {
 	messages []broker.Message
 	headers  []broker.Header
+	// batches are those of idempotent producers.
+	batches []producedBatch
 	// recordsMax bounds messages.
 	recordsMax int
 	inflate    *inflater
@@ -23,7 +25,7 @@ type decoder struct {
 	// charge accounts for memory beyond the request itself, before it is
 	// allocated.
 	charge func(bytes int64) error
-	// charged is how many messages and headers are paid for.
+	// charged is how many messages, headers and batches are paid for.
 	charged int
 }
 
@@ -37,17 +39,22 @@ const (
 )
 
 // decode appends the messages of all batches in records. On an error nothing of
-// records may be used.
+// records may be used. Batches are either all of idempotent producers or none is: a
+// client that tries them again must not double the others.
 func (d *decoder) decode(records []byte) error {
 	if len(records) == 0 {
 		return refuse(codeInvalidRecord, "there is no record batch")
 	}
-	for len(records) > 0 {
+	first, count := len(d.batches), 0
+	for ; len(records) > 0; count++ {
 		rest, err := d.batch(records)
 		if err != nil {
 			return err
 		}
 		records = rest
+	}
+	if produced := len(d.batches) - first; produced > 0 && produced < count {
+		return refuse(codeInvalidRecord, "record batches with a producer id and without one, for the same partition; send them apart")
 	}
 	return nil
 }
@@ -61,12 +68,15 @@ func (d *decoder) release(pool *buffers) {
 	d.inflated, d.inflatedSize, d.charged = d.inflated[:0], 0, 0
 	clear(d.messages)
 	clear(d.headers)
-	d.messages, d.headers = d.messages[:0], d.headers[:0]
+	d.messages, d.headers, d.batches = d.messages[:0], d.headers[:0], d.batches[:0]
 	if cap(d.messages) > keptMessages {
 		d.messages = nil
 	}
 	if cap(d.headers) > keptMessages {
 		d.headers = nil
+	}
+	if cap(d.batches) > keptMessages {
+		d.batches = nil
 	}
 }
 
@@ -89,7 +99,7 @@ func (d *decoder) batch(src []byte) (rest []byte, err error) {
 		return nil, corrupt("a record batch has the checksum %#08x and its bytes give %#08x", want, got)
 	}
 	attributes := binary.BigEndian.Uint16(batch[batchAttributesAt:])
-	if err := checkAttributes(attributes, batch); err != nil {
+	if err := checkAttributes(attributes); err != nil {
 		return nil, err
 	}
 	count := int64(int32(binary.BigEndian.Uint32(batch[batchCountAt:])))
@@ -110,19 +120,24 @@ func (d *decoder) batch(src []byte) (rest []byte, err error) {
 	if count > int64(len(payload)/recordSizeMin) {
 		return nil, corrupt("a record batch says it has %d records in %d bytes", count, len(payload))
 	}
+	produced, ok, err := identify(batch, int(count))
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		d.batches = append(d.batches, produced)
+	}
 	baseTime := int64(binary.BigEndian.Uint64(batch[batchBaseTimeAt:]))
 	return rest, d.records(payload, int(count), baseTime)
 }
 
 // checkAttributes refuses what this server cannot keep the promise of.
-func checkAttributes(attributes uint16, batch []byte) error {
+func checkAttributes(attributes uint16) error {
 	switch {
 	case attributes&attributeControl != 0:
 		return refuse(codeInvalidRecord, "control batches are the server's to write")
 	case attributes&attributeTransactional != 0:
 		return refuse(codeInvalidRecord, "transactions are not supported; produce without transactional.id")
-	case int64(binary.BigEndian.Uint64(batch[batchProducerAt:])) >= 0:
-		return refuse(codeInvalidRecord, "idempotent producers are not supported; set enable.idempotence=false")
 	case attributes&attributeLogAppendTime != 0:
 		return refuse(codeInvalidTimestamp, "a producer's timestamps are create times; log append time is the server's to set")
 	}
@@ -142,7 +157,7 @@ func (d *decoder) inflatePayload(codec codec, payload []byte) ([]byte, error) {
 // records decodes count records that fill src exactly.
 func (d *decoder) records(src []byte, count int, baseTime int64) error {
 	for i := range count {
-		if len(d.messages)+len(d.headers) >= d.charged {
+		if len(d.messages)+len(d.headers)+len(d.batches) >= d.charged {
 			if err := d.charge(chargeEvery * max(messageSize, headerSize)); err != nil {
 				return err
 			}
@@ -197,7 +212,7 @@ func (d *decoder) record(src []byte, index int, baseTime int64) (rest []byte, er
 }
 
 func (d *decoder) recordHeaders(r *recordReader, count, index int) ([]broker.Header, error) {
-	if over := len(d.messages) + len(d.headers) + count - d.charged; over > 0 {
+	if over := len(d.messages) + len(d.headers) + len(d.batches) + count - d.charged; over > 0 {
 		if err := d.charge(int64(over) * headerSize); err != nil {
 			return nil, err
 		}

@@ -153,7 +153,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		"no records":         {remake(put32(batchCountAt, 0)), codeInvalidRecord},
 		"count below zero":   {remake(put32(batchCountAt, 1<<31)), codeInvalidRecord},
 		"count and offset":   {remake(put32(batchLastDeltaAt, 2)), codeInvalidRecord},
-		"producer":           {remake(put64(batchProducerAt, 1)), codeInvalidRecord},
+		"no epoch":           {remake(put64(batchProducerAt, 1)), codeInvalidRecord},
 		"transactional":      {remake(put16(batchAttributesAt, attributeTransactional)), codeInvalidRecord},
 		"control":            {remake(put16(batchAttributesAt, attributeControl)), codeInvalidRecord},
 		"append time":        {remake(put16(batchAttributesAt, attributeLogAppendTime)), codeInvalidTimestamp},

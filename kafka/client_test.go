@@ -84,7 +84,7 @@ func TestAcksZeroOneAndAllAreServed(t *testing.T) {
 	r := start(t)
 	r.create("acks", 1, nil)
 	for i, acks := range []kgo.Acks{kgo.NoAck(), kgo.LeaderAck(), kgo.AllISRAcks()} {
-		c := r.client(kgo.RequiredAcks(acks))
+		c := r.client(kgo.DisableIdempotentWrite(), kgo.RequiredAcks(acks))
 		r.produce(c, &kgo.Record{Topic: "acks", Value: []byte{byte(i)}})
 		if got := r.consume(i+1, from("acks", 0, kgo.NewOffset().AtStart())); got[i].Value[0] != byte(i) {
 			t.Errorf("record %d holds %v", i, got[i].Value)
@@ -96,7 +96,7 @@ func TestPipelinedProducesKeepTheOrderOfEachPartition(t *testing.T) {
 	const partitions, each = 4, 2000
 	r := start(t)
 	r.create("ordered", partitions, nil)
-	c := r.client(kgo.MaxProduceRequestsInflightPerBroker(16), kgo.ProducerBatchMaxBytes(2000))
+	c := r.client(kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(16), kgo.ProducerBatchMaxBytes(2000))
 	for i := range each {
 		for p := range int32(partitions) {
 			c.Produce(r.ctx(), &kgo.Record{Topic: "ordered", Partition: p, Value: []byte(fmt.Sprintf("%d of %d", i, p))}, func(_ *kgo.Record, err error) {

@@ -29,8 +29,11 @@ const (
 	codeInvalidRequest              code = 42
 	codeUnsupportedForMessageFormat code = 43
 	codePolicyViolation             code = 44
+	codeOutOfOrderSequence          code = 45
+	codeDuplicateSequence           code = 46
 	codeKafkaStorageError           code = 56
 	codeSASLAuthenticationFailed    code = 58
+	codeUnknownProducerID           code = 59
 	codeFetchSessionIDNotFound      code = 70
 	codeInvalidFetchSessionEpoch    code = 71
 	codeUnknownLeaderEpoch          code = 75

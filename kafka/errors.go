@@ -60,6 +60,15 @@ func rules() []rule {
 		{is[*engine.TrimmedError], codeOffsetOutOfRange},
 		{is[*engine.InvalidRangeError], codeInvalidRequest},
 		{is[*engine.UnsupportedError], codeInvalidRecord},
+		// Producers send what is missing first, if they have it.
+		{refuses(engine.SequenceGap), codeOutOfOrderSequence},
+		// Producers begin anew, with another epoch or id.
+		{refuses(engine.SequenceUnknown), codeUnknownProducerID},
+		// Producers take this as stored, which it is: all they wrote up to their newest
+		// batch is acknowledged.
+		{refuses(engine.SequenceExpired), codeDuplicateSequence},
+		// The same sequence with other records: trying again does not help.
+		{is[*engine.SequenceError], codeInvalidRecord},
 		{is[*engine.ExhaustedError], codePolicyViolation},
 		{is[*engine.ClosedError], codeNotLeaderOrFollower},
 		{is[*engine.ShardMismatchError], codeKafkaStorageError},
@@ -77,6 +86,14 @@ func rules() []rule {
 		{is[*auth.BusyError], codeSASLAuthenticationFailed},
 		{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, codeRequestTimedOut},
 		{func(err error) bool { return errors.Is(err, context.Canceled) }, codeRequestTimedOut},
+	}
+}
+
+// refuses matches batches of idempotent producers that are refused for this reason.
+func refuses(reason engine.SequenceReason) func(error) bool {
+	return func(err error) bool {
+		var refused *engine.SequenceError
+		return errors.As(err, &refused) && refused.Reason == reason
 	}
 }
 

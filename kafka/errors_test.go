@@ -51,6 +51,7 @@ func cases() map[string]errorCase {
 		"engine.TrimmedError":        {&engine.TrimmedError{}, codeOffsetOutOfRange},
 		"engine.InvalidRangeError":   {&engine.InvalidRangeError{}, codeInvalidRequest},
 		"engine.UnsupportedError":    {&engine.UnsupportedError{}, codeInvalidRecord},
+		"engine.SequenceError":       {&engine.SequenceError{Reason: engine.SequenceReused}, codeInvalidRecord},
 		"engine.ExhaustedError":      {&engine.ExhaustedError{}, codePolicyViolation},
 		"engine.BackPressureError":   {&engine.BackPressureError{Cause: cause}, codeRequestTimedOut},
 		"engine.UnknownOutcomeError": {&engine.UnknownOutcomeError{Cause: context.Canceled}, codeRequestTimedOut},
@@ -107,9 +108,9 @@ func notMet() []string {
 	return []string{
 		// Opening a store gives these, before there is a server.
 		"engine.BackendError", "engine.ConfigError", "engine.IdentityError", "engine.RegistrationError",
-		// Replication and idempotent producers, which no request here is.
+		// Replication, which no request here is.
 		"engine.BelowCommitError", "engine.DivergedError", "engine.HistoryError", "engine.OutsideLogError",
-		"engine.OffsetMismatchError", "engine.SequenceError", "engine.ShipmentGapError",
+		"engine.OffsetMismatchError", "engine.ShipmentGapError",
 	}
 }
 
@@ -158,6 +159,9 @@ func TestErrorsWithoutARuleAreUnknownAndNoneIsNone(t *testing.T) {
 		{errors.New("something else"), codeUnknownServerError},
 		{context.DeadlineExceeded, codeRequestTimedOut},
 		{refuse(codeInvalidConfig, "x"), codeInvalidConfig},
+		{&engine.SequenceError{Reason: engine.SequenceGap}, codeOutOfOrderSequence},
+		{&engine.SequenceError{Reason: engine.SequenceUnknown}, codeUnknownProducerID},
+		{&engine.SequenceError{Reason: engine.SequenceExpired}, codeDuplicateSequence},
 	} {
 		if got := s.codeOf(test.err); got != test.want {
 			t.Errorf("%v gives %d; expected %d", test.err, got, test.want)
@@ -178,7 +182,8 @@ func TestClientsRetryWhatMayGetBetter(t *testing.T) {
 		codeTopicAlreadyExists: kerr.TopicAlreadyExists, codeInvalidPartitions: kerr.InvalidPartitions,
 		codeInvalidReplicationFactor: kerr.InvalidReplicationFactor, codeInvalidReplicaAssignment: kerr.InvalidReplicaAssignment,
 		codeInvalidConfig: kerr.InvalidConfig, codeInvalidRequest: kerr.InvalidRequest,
-		codeUnsupportedForMessageFormat: kerr.UnsupportedForMessageFormat, codePolicyViolation: kerr.PolicyViolation,
+		codeUnsupportedForMessageFormat: kerr.UnsupportedForMessageFormat, codePolicyViolation: kerr.PolicyViolation, codeOutOfOrderSequence: kerr.OutOfOrderSequenceNumber,
+		codeDuplicateSequence: kerr.DuplicateSequenceNumber, codeUnknownProducerID: kerr.UnknownProducerID,
 		codeKafkaStorageError: kerr.KafkaStorageError, codeSASLAuthenticationFailed: kerr.SaslAuthenticationFailed,
 		codeFetchSessionIDNotFound: kerr.FetchSessionIDNotFound, codeInvalidFetchSessionEpoch: kerr.InvalidFetchSessionEpoch,
 		codeUnknownLeaderEpoch: kerr.UnknownLeaderEpoch, codeUnsupportedCompressionType: kerr.UnsupportedCompressionType,

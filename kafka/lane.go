@@ -8,7 +8,8 @@ import (
 
 // While a publish to a shard is under way, what the same connection sends for it
 // gathers, up to these bounds, and goes in the next publish. They limit no client:
-// a larger request goes by itself.
+// a larger request goes by itself, and so does what an idempotent producer sends,
+// whose batches are told apart.
 const (
 	gatherBytesMax   = 1 << 20
 	gatherRecordsMax = 10_000
@@ -67,7 +68,8 @@ func (l *lanes) gather(key laneKey, parts []*producePart) []*producePart {
 	size, count := 0, 0
 	for _, p := range at.waiting {
 		size, count = size+p.bytes, count+len(p.messages)
-		if len(parts) > 0 && (size > gatherBytesMax || count > gatherRecordsMax) {
+		full := size > gatherBytesMax || count > gatherRecordsMax
+		if len(parts) > 0 && (full || p.isProduced() || parts[0].isProduced()) {
 			break
 		}
 		parts = append(parts, p)

@@ -35,9 +35,11 @@ type producePart struct {
 	// stream and messages are set once it is known where they go.
 	stream   *broker.Stream
 	messages []broker.Message
-	bytes    int
-	timeout  time.Duration
-	done     *sync.WaitGroup
+	// batches are what the messages are, if an idempotent producer sends them.
+	batches []producedBatch
+	bytes   int
+	timeout time.Duration
+	done    *sync.WaitGroup
 	// first is the offset of the first record, if err is nil.
 	first uint64
 	err   error
@@ -111,11 +113,15 @@ func (p *produceCall) decode(part *producePart, stream *broker.Stream) error {
 	if _, err := stream.Shard(int(part.index)); err != nil {
 		return err
 	}
-	first := len(p.decoder.messages)
+	first, firstBatch := len(p.decoder.messages), len(p.decoder.batches)
 	if err := p.decoder.decode(part.records); err != nil {
 		return err
 	}
 	part.messages = p.decoder.messages[first:len(p.decoder.messages):len(p.decoder.messages)]
+	part.batches = p.decoder.batches[firstBatch:len(p.decoder.batches):len(p.decoder.batches)]
+	if part.isProduced() && p.acks == 0 {
+		return refuse(codeInvalidRequiredAcks, "an idempotent producer needs acks of -1 (all) or 1")
+	}
 	part.stream = stream
 	part.bytes = len(part.records)
 	if stream.Config().Format == broker.FormatRaw {
@@ -169,9 +175,16 @@ func (c *conn) chargeRequest(x *exchange, bytes int64) error {
 	return nil
 }
 
-// publishLane publishes parts of one shard together. A refusal of the whole, for
+// isProduced says whether an idempotent producer sends the part.
+func (p *producePart) isProduced() bool { return len(p.batches) > 0 }
+
+// publishLane publishes parts of one shard together, or one of an idempotent producer. A refusal of the whole, for
 // what only one of them may hold, has stored nothing: then each goes by itself.
 func (c *conn) publishLane(parts []*producePart) {
+	if parts[0].isProduced() {
+		c.publishProduced(parts[0])
+		return
+	}
 	if len(parts) > 1 {
 		err := c.publishTogether(parts)
 		if err == nil || !refusesContent(err) {
@@ -295,9 +308,10 @@ func (p *producePart) appendTo(w *writer, version int16, s *Server) {
 	w.tags()
 }
 
-// logStart is the oldest offset held, -1 when that is not known.
+// logStart is the oldest offset held, -1 when that is not known. Producers whose batch
+// is refused see by it whether what they wrote before was removed.
 func (p *producePart) logStart() int64 {
-	if p.stream == nil || p.err != nil {
+	if p.stream == nil {
 		return -1
 	}
 	info, err := p.stream.Shard(int(p.index))

@@ -23,16 +23,16 @@ func TestProducesThatAreRefused(t *testing.T) {
 		request *kmsg.ProduceRequest
 		want    code
 	}{
-		"acks 2":           {with(func(p *kmsg.ProduceRequest) { p.Acks = 2 }), codeInvalidRequiredAcks},
-		"transaction":      {with(func(p *kmsg.ProduceRequest) { p.TransactionID = kmsg.StringPtr("t") }), codeInvalidRequest},
-		"no such topic":    {produceOf("missing", 0, value("v")), codeUnknownTopicOrPartition},
-		"no such shard":    {produceOf("t", 1, value("v")), codeUnknownTopicOrPartition},
-		"a shard below 0":  {produceOf("t", -1, value("v")), codeUnknownTopicOrPartition},
-		"no topic's name":  {produceOf("a/b", 0, value("v")), codeInvalidTopic},
-		"no records":       {produceOf("t", 0, nil), codeInvalidRecord},
-		"a producer's id":  {produceOf("t", 0, remake(put64(batchProducerAt, 7))), codeInvalidRecord},
-		"an old format":    {produceOf("t", 0, remake(func(b []byte) []byte { b[batchMagicAt] = 0; return b })), codeUnsupportedForMessageFormat},
-		"a wrong checksum": {produceOf("t", 0, put32(batchCRCAt, 1)(value("v"))), codeCorruptMessage},
+		"acks 2":                      {with(func(p *kmsg.ProduceRequest) { p.Acks = 2 }), codeInvalidRequiredAcks},
+		"transaction":                 {with(func(p *kmsg.ProduceRequest) { p.TransactionID = kmsg.StringPtr("t") }), codeInvalidRequest},
+		"no such topic":               {produceOf("missing", 0, value("v")), codeUnknownTopicOrPartition},
+		"no such shard":               {produceOf("t", 1, value("v")), codeUnknownTopicOrPartition},
+		"a shard below 0":             {produceOf("t", -1, value("v")), codeUnknownTopicOrPartition},
+		"no topic's name":             {produceOf("a/b", 0, value("v")), codeInvalidTopic},
+		"no records":                  {produceOf("t", 0, nil), codeInvalidRecord},
+		"a producer without an epoch": {produceOf("t", 0, remake(put64(batchProducerAt, 7))), codeInvalidRecord},
+		"an old format":               {produceOf("t", 0, remake(func(b []byte) []byte { b[batchMagicAt] = 0; return b })), codeUnsupportedForMessageFormat},
+		"a wrong checksum":            {produceOf("t", 0, put32(batchCRCAt, 1)(value("v"))), codeCorruptMessage},
 	} {
 		part := r.dial().ask(test.request).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		if code(part.ErrorCode) != test.want || part.BaseOffset != -1 || part.ErrorMessage == nil || *part.ErrorMessage == "" {

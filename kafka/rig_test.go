@@ -111,7 +111,7 @@ func (r *rig) ctx() context.Context {
 func (r *rig) client(opts ...kgo.Opt) *kgo.Client {
 	r.t.Helper()
 	opts = append([]kgo.Opt{
-		kgo.SeedBrokers(r.addr), kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.SeedBrokers(r.addr), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.FetchMaxWait(time.Second), kgo.ProducerLinger(0), kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)

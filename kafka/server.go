@@ -20,9 +20,11 @@ type Server struct {
 	// overdraft has room for the request that may go above the bound of requests.
 	overdraft chan struct{}
 	sessions  *sessions
-	stats     counters
-	rules     []rule
-	calls     sync.Pool // of *produceCall
+	// remembered are the producers of in-memory streams.
+	remembered *remembered
+	stats      counters
+	rules      []rule
+	calls      sync.Pool // of *produceCall
 
 	// publishing ends when Shutdown's patience does.
 	publishing context.Context
@@ -51,8 +53,9 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, apis: make(map[int16]*api), buffers: new(buffers),
 		requests: newMemory(cfg.RequestMemory), responses: newMemory(cfg.ResponseMemory),
-		sessions: newSessions(cfg.FetchSessionsMax, cfg.FetchSessionPartitionsMax),
-		stopping: make(chan struct{}), overdraft: make(chan struct{}, 1), rules: rules(),
+		sessions:   newSessions(cfg.FetchSessionsMax, cfg.FetchSessionPartitionsMax),
+		remembered: newRemembered(cfg.MemoryProducersMax),
+		stopping:   make(chan struct{}), overdraft: make(chan struct{}, 1), rules: rules(),
 	}
 	s.inflater = newInflater(cfg.InflatedBytesMax, inflateSlots(), s.buffers)
 	s.publishing, s.giveUp = context.WithCancel(context.Background())

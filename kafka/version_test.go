@@ -51,8 +51,10 @@ func requests() map[int16]kmsg.Request {
 	versions.ClientSoftwareName, versions.ClientSoftwareVersion = "test", "1"
 	token := kmsg.NewPtrSASLAuthenticateRequest()
 	token.SASLAuthBytes = []byte("\x00name\x00secret")
+	producer := kmsg.NewPtrInitProducerIDRequest()
 	return map[int16]kmsg.Request{
-		keyProduce: produceOf("t", 0, encode(sample())), keyFetch: fetchOf("t", 0, 0), keyListOffsets: offsets, keyMetadata: metadata,
+		keyInitProducerID: producer,
+		keyProduce:        produceOf("t", 0, encode(sample())), keyFetch: fetchOf("t", 0, 0), keyListOffsets: offsets, keyMetadata: metadata,
 		keySASLHandshake: handshake, keyAPIVersions: versions, keyCreateTopics: create, keyDeleteTopics: remove, keyDeleteRecords: trim,
 		keyOffsetForEpoch: epoch, keyDescribeConfigs: configs, keySASLAuthenticate: token, keyCreatePartitions: grow, keyDescribeCluster: cluster,
 	}
@@ -87,6 +89,8 @@ func failureOf(r kmsg.Response) code {
 		return code(r.ErrorCode)
 	case *kmsg.CreatePartitionsResponse:
 		return code(r.Topics[0].ErrorCode)
+	case *kmsg.InitProducerIDResponse:
+		return code(r.ErrorCode)
 	case *kmsg.DescribeClusterResponse:
 		return code(r.ErrorCode)
 	}
@@ -159,7 +163,7 @@ func TestRequestsThatAreNotAdvertisedEndTheConnection(t *testing.T) {
 	r := start(t)
 	for _, request := range []kmsg.Request{
 		version(13, fetchOf("t", 0, 0)), version(3, fetchOf("t", 0, 0)), version(10, produceOf("t", 0, nil)),
-		kmsg.NewPtrFindCoordinatorRequest(), kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrJoinGroupRequest(),
+		kmsg.NewPtrFindCoordinatorRequest(), version(5, kmsg.NewPtrInitProducerIDRequest()), kmsg.NewPtrJoinGroupRequest(),
 	} {
 		c := r.dial()
 		c.send(request)

@@ -1,0 +1,174 @@
+package kafka
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"felix.local/felix/broker"
+	"felix.local/felix/engine"
+)
+
+// rememberedBatches is how many batches are remembered of a producer: clients have at
+// most as many on the way at a time.
+const rememberedBatches = 5
+
+// The sequences of batches, which wrap around; those up to half of them back are older
+// ones.
+const (
+	sequences      = uint32(1) << 31
+	olderSequences = sequences / 2
+)
+
+// remembered are the idempotent producers of in-memory streams, which are remembered
+// as long as the streams' records: by this process. A log keeps its own.
+type remembered struct {
+	max int
+	mu  struct {
+		sync.Mutex
+		entries map[rememberedKey]*list.Element // of *rememberedProducer
+		// recent has the one that was used last in front.
+		recent list.List
+	}
+}
+
+type rememberedKey struct {
+	// stream is the incarnation, not its name: a stream that was made anew knows
+	// nothing of the one before.
+	stream   *broker.Stream
+	shard    int32
+	producer uint64
+}
+
+// rememberedProducer is one producer of one shard. Who holds turn may use the batches.
+type rememberedProducer struct {
+	key  rememberedKey
+	turn chan struct{}
+	// using counts those who wait for its turn or have it, guarded by remembered.mu.
+	using   int
+	batches []rememberedBatch
+}
+
+type rememberedBatch struct {
+	producedBatch
+	first uint64
+}
+
+func newRemembered(most int) *remembered {
+	r := &remembered{max: most}
+	r.mu.entries = make(map[rememberedKey]*list.Element)
+	return r
+}
+
+// publish appends a batch unless it is remembered, as broker.Stream.PublishProduced
+// does for a durable stream.
+func (r *remembered) publish(ctx context.Context, s *broker.Stream, shard int32, b producedBatch, messages []broker.Message) (broker.Published, error) {
+	p := r.use(rememberedKey{s, shard, b.producer})
+	defer r.leave(p)
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return broker.Published{}, ctx.Err()
+	}
+	known, refused := p.look(b)
+	if refused != 0 {
+		return broker.Published{}, p.refusal(b, refused)
+	}
+	if known != nil {
+		return broker.Published{Shard: int(shard), First: known.first, Last: known.first + uint64(known.records) - 1, Duplicate: true}, nil
+	}
+	got, err := s.Publish(ctx, broker.Explicit(int(shard)), messages...)
+	if err == nil {
+		p.add(rememberedBatch{b, got.First})
+	}
+	return got, err
+}
+
+// use gives a producer, and keeps it from being forgotten until leave.
+func (r *remembered) use(key rememberedKey) *rememberedProducer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.mu.entries[key]
+	if at == nil {
+		at = r.mu.recent.PushFront(&rememberedProducer{key: key, turn: make(chan struct{}, 1)})
+		r.mu.entries[key] = at
+	}
+	r.mu.recent.MoveToFront(at)
+	p := at.Value.(*rememberedProducer)
+	p.using++
+	return p
+}
+
+// leave ends a use. Of those that nobody uses, the ones that were used longest ago are
+// forgotten when there are too many, and one of which nothing is stored at once.
+func (r *remembered) leave(p *rememberedProducer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.using--
+	if p.using == 0 && len(p.batches) == 0 {
+		r.forgetLocked(r.mu.entries[p.key])
+	}
+	for at := r.mu.recent.Back(); at != nil && r.mu.recent.Len() > r.max; {
+		older := at.Prev()
+		if at.Value.(*rememberedProducer).using == 0 {
+			r.forgetLocked(at)
+		}
+		at = older
+	}
+}
+
+func (r *remembered) forgetLocked(at *list.Element) {
+	delete(r.mu.entries, at.Value.(*rememberedProducer).key)
+	r.mu.recent.Remove(at)
+}
+
+// look says what a batch is: one that is known, one that is refused, or the next.
+func (p *rememberedProducer) look(b producedBatch) (known *rememberedBatch, refused engine.SequenceReason) {
+	if len(p.batches) == 0 {
+		if b.sequence != 0 {
+			return nil, engine.SequenceUnknown
+		}
+		return nil, 0
+	}
+	for i := range p.batches {
+		switch known := &p.batches[i]; {
+		case known.sequence != b.sequence:
+		case known.records != b.records:
+			return nil, engine.SequenceReused
+		default:
+			return known, 0
+		}
+	}
+	switch last := p.batches[len(p.batches)-1].sequence; {
+	case b.sequence == p.next():
+		return nil, 0
+	case (last-b.sequence)%sequences < olderSequences:
+		return nil, engine.SequenceExpired
+	default:
+		return nil, engine.SequenceGap
+	}
+}
+
+// next is the sequence behind all batches, 0 without any.
+func (p *rememberedProducer) next() uint32 {
+	if len(p.batches) == 0 {
+		return 0
+	}
+	last := &p.batches[len(p.batches)-1]
+	return (last.sequence + uint32(last.records)) % sequences
+}
+
+func (p *rememberedProducer) add(b rememberedBatch) {
+	if len(p.batches) == rememberedBatches {
+		p.batches = append(p.batches[:0], p.batches[1:]...)
+	}
+	p.batches = append(p.batches, b)
+}
+
+func (p *rememberedProducer) refusal(b producedBatch, reason engine.SequenceReason) error {
+	return &engine.SequenceError{
+		Label: p.key.stream.Name().String(), Reason: reason, Producer: b.producer,
+		Sequence: uint64(b.sequence), Expected: uint64(p.next()),
+	}
+}
