@@ -237,6 +237,11 @@ func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 					p.elect(p.random.IntN(2))
 					quit := make(chan struct{})
 					wait := p.publish(p.nodes[p.leader].log, quit)
+					stop := sync.OnceFunc(func() {
+						close(quit)
+						wait()
+					})
+					defer stop() // also when the test fails in between
 					for range p.random.IntN(20) {
 						p.nodes[p.leader].append(engine.Record{Payload: []byte("beside the publishers")})
 					}
@@ -249,8 +254,7 @@ func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 					if p.random.IntN(2) == 0 { // in the middle of appends
 						image = p.nodes[p.leader].disk.Crash(simdisk.CrashOptions{Kind: p.crashKind(mode), Seed: p.random.Uint64()})
 					}
-					close(quit)
-					wait()
+					stop()
 					if image != nil {
 						n := p.nodes[p.leader]
 						_ = n.store.Close(p.ctx)
