@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,6 +177,35 @@ func TestACopyOfALogThatGrowsMeanwhileIsABeginningOfIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a roll is prepared there are two segments of which the older still grows.
+func TestACopyBesideARollInTheBackgroundIsABeginningOfTheLog(t *testing.T) {
+	r := newBackupRig(t, func(c *engine.Config) { c.RolloverThresholdPercent = 30 })
+	l := r.open(0)
+	r.append(l, 1)
+	for l.Segments()[0].Size*100 < r.cfg.SegmentBytes*int64(r.cfg.RolloverThresholdPercent) {
+		r.append(l, 1)
+	}
+	// The next segment is made meanwhile, and not used before the next append.
+	next := filepath.Join(l.Dir(), segment.LogName(1))
+	for info, err := os.Stat(next); err != nil || info.Size() < segment.HeaderSize; info, err = os.Stat(next) {
+		if r.ctx.Err() != nil {
+			t.Fatal("no roll was prepared")
+		}
+		runtime.Gosched()
+	}
+	tail := l.TailOffset()
+	c := r.copier()
+	c.copied = func(name string) {
+		if filepath.Base(name) == segment.LogName(0) {
+			r.append(l, 20)
+		}
+	}
+	if err := c.copyRoot(); err != nil {
+		t.Fatal(err)
+	}
+	r.check(c.to, 0, 0, tail)
 }
 
 // Retention may take segments that the copy has, or is about to copy.
