@@ -9,7 +9,8 @@
 //   - Principals: a name and what it may do, per tenant.
 //   - The TLS configuration of a listener, with its certificate reloaded when
 //     the file changes.
-//   - The rule that a listener that others can reach needs authentication.
+//   - The rule that a listener that others can reach needs authentication, and the
+//     one on the names under which a listener that asks nobody may be called.
 //
 // # What it never does
 //
