@@ -252,10 +252,19 @@ const imagesAtOnce = 32
 // bubbles, in which no timer makes changes of its own meanwhile.
 func (r *simRig) eachImage(work func() error, look func(image *rig)) (images int) {
 	r.Helper()
+	return r.eachImageAfter(func() {}, work, look)
+}
+
+// eachImageAfter is eachImage for work that goes on in the background while images
+// are looked at: note is called before those of a moment are built, to take down
+// what has to be in them.
+func (r *simRig) eachImageAfter(note func(), work func() error, look func(image *rig)) (images int) {
+	r.Helper()
 	var mu sync.Mutex
 	lookAt := func() {
 		mu.Lock()
 		defer mu.Unlock()
+		note()
 		for image := range r.disk.States(simdisk.Bound{StatesMax: imagesAtOnce, Seed: 1}).All() {
 			images++
 			cfg := r.cfg
