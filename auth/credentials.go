@@ -53,15 +53,16 @@ type Credentials struct {
 }
 
 // counters count verifications by how they ended.
-type counters struct{ derived, cached, denied, busy atomic.Uint64 }
+type counters struct{ derived, cached, fast, denied, busy atomic.Uint64 }
 
 // Stats are counts since Load.
 type Stats struct {
 	// Principals is how many the file in effect has.
 	Principals int
-	// Derived is how many hashes were derived, Cached how many verifications
-	// needed none.
-	Derived, Cached uint64
+	// Derived is how many hashes were derived, Cached how many verifications needed
+	// none since the secret had been found right before, and Fast how many were
+	// against a hash of the fast scheme.
+	Derived, Cached, Fast uint64
 	// Denied and Busy are how many verifications ended in a DeniedError or a
 	// BusyError.
 	Denied, Busy uint64
@@ -73,14 +74,16 @@ type table struct {
 	named map[string]*entry
 	// ordered are the entries as the file has them.
 	ordered []*entry
-	// key makes the digests of secrets; random, known to this table alone.
+	// key makes the digests of secrets; random, known to this table and to those
+	// that replace it.
 	key [sha256.Size]byte
 }
 
 type entry struct {
 	line
-	// proved is the digest of the secret that was found right, or nil.
-	proved atomic.Pointer[[sha256.Size]byte]
+	// proved has the digest of the secret that was found right, or nil. A reload that
+	// leaves name and hash as they are hands it on.
+	proved *atomic.Pointer[[sha256.Size]byte]
 }
 
 // Load reads a credentials file with the default Options. The error is a
@@ -90,7 +93,7 @@ func Load(path string) (*Credentials, error) { return LoadWith(path, Options{}) 
 // LoadWith is Load with bounds of one's own.
 func LoadWith(path string, options Options) (*Credentials, error) {
 	options = options.withDefaults()
-	t, err := readTable(path)
+	t, err := readTable(path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +105,13 @@ func LoadWith(path string, options Options) (*Credentials, error) {
 	return c, nil
 }
 
-// Reload reads the file again. Principals verified before follow the new file.
-// When it cannot be used, the error is a *FileError and nothing changes.
+// Reload reads the file again. Principals verified before follow the new file, and
+// those whose name and hash are as they were need no second derivation. When the file
+// cannot be used, the error is a *FileError and nothing changes.
 func (c *Credentials) Reload() error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
-	t, err := readTable(c.path)
+	t, err := readTable(c.path, c.table.Load())
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,9 @@ type Listed struct {
 	Name string
 	// Grants have the form of the file.
 	Grants []string
-	// Iterations is what verifying its secret costs.
+	// Scheme is "sha256" for a secret that was made, "pbkdf2-sha256" for one that was
+	// given. Iterations are what verifying the latter costs, 0 for the former.
+	Scheme     string
 	Iterations int
 	// Line counts from 1.
 	Line int
@@ -130,7 +136,7 @@ type Listed struct {
 func (c *Credentials) List() []Listed {
 	var list []Listed
 	for _, e := range c.table.Load().ordered {
-		listed := Listed{Name: e.name, Iterations: e.hash.iterations, Line: e.number}
+		listed := Listed{Name: e.name, Scheme: e.hash.scheme(), Iterations: e.hash.iterations, Line: e.number}
 		for _, g := range e.grants {
 			listed.Grants = append(listed.Grants, g.String())
 		}
@@ -143,28 +149,41 @@ func (c *Credentials) List() []Listed {
 func (c *Credentials) Stats() Stats {
 	return Stats{
 		Principals: len(c.table.Load().named),
-		Derived:    c.counters.derived.Load(), Cached: c.counters.cached.Load(),
+		Derived:    c.counters.derived.Load(), Cached: c.counters.cached.Load(), Fast: c.counters.fast.Load(),
 		Denied: c.counters.denied.Load(), Busy: c.counters.busy.Load(),
 	}
 }
 
-func readTable(path string) (*table, error) {
+// readTable reads a table that takes the place of before, nil for none.
+func readTable(path string, before *table) (*table, error) {
 	file, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
 	lines, problems := parse(file.text)
+	if len(problems) == 0 {
+		problems = needPrincipals(lines)
+	}
 	if len(problems) > 0 {
 		return nil, &FileError{Path: file.path, Problems: problems}
 	}
-	return newTable(lines), nil
+	return newTable(lines, before), nil
 }
 
-func newTable(lines []line) *table {
+func newTable(lines []line, before *table) *table {
 	t := &table{named: make(map[string]*entry, len(lines))}
-	_, _ = rand.Read(t.key[:]) // never fails: it ends the process instead
+	if before != nil {
+		t.key = before.key
+	} else {
+		_, _ = rand.Read(t.key[:]) // never fails: it ends the process instead
+	}
 	for _, l := range lines {
-		e := &entry{line: l}
+		e := &entry{line: l, proved: new(atomic.Pointer[[sha256.Size]byte])}
+		if before != nil {
+			if was := before.named[l.name]; was != nil && was.hash.text == l.hash.text {
+				e.proved = was.proved
+			}
+		}
 		t.named[l.name] = e
 		t.ordered = append(t.ordered, e)
 	}
@@ -185,9 +204,6 @@ func (t *table) digest(name, secret string) (sum [sha256.Size]byte) {
 // decoy is the hash that an unknown name is compared with, so that it costs what
 // a known one costs: that of some entry, always the same one for a name.
 func (t *table) decoy(name string) secretHash {
-	if len(t.ordered) == 0 {
-		return secretHash{iterations: IterationsWritten, salt: t.key[:], sum: t.key[:]}
-	}
 	sum := t.digest(name, "")
 	return t.ordered[binary.BigEndian.Uint64(sum[:8])%uint64(len(t.ordered))].hash
 }

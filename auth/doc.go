@@ -15,7 +15,8 @@
 // # What it never does
 //
 // It speaks no protocol, knows no stream, logs no secret and keeps none: the file
-// holds salted PBKDF2 hashes, and memory holds those plus, per principal, one
+// holds salted hashes, of PBKDF2 for secrets that somebody chose and of SHA-256 for
+// random ones that were made here, and memory holds those plus, per principal, one
 // keyed digest of the secret that was last found right.
 //
 // # Invariants
@@ -24,8 +25,10 @@
 //   - A principal is bound to its line of the file. Once a reload finds that line
 //     gone, or its hash changed, the principal may do nothing, whatever
 //     connection still holds it.
+//   - A file without principals is refused: it would lock everybody out.
 //   - An unknown name costs the work of a wrong secret.
-//   - Derivations under way, and callers that wait for one, are bounded.
+//   - Derivations under way, and callers that wait for one, are bounded. Whoever has a
+//     secret that was made here waits for none, however many guess.
 //
 // # Locks
 //

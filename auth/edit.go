@@ -19,6 +19,20 @@ func Add(path, name, secret string, grants []string) error {
 	if problem := secretProblem(secret); problem != "" {
 		return &SecretError{Problem: problem}
 	}
+	return add(path, name, grants, func() (string, error) { return HashSecret(secret) })
+}
+
+// AddGenerated is Add for a secret that NewSecret made: its hash is the one of
+// HashGenerated.
+func AddGenerated(path, name, secret string, grants []string) error {
+	hash, err := HashGenerated(secret)
+	if err != nil {
+		return err
+	}
+	return add(path, name, grants, func() (string, error) { return hash, nil })
+}
+
+func add(path, name string, grants []string, hashed func() (string, error)) error {
 	if problem := additionProblem(name, grants); problem != "" {
 		return &PrincipalError{Name: name, Problem: problem}
 	}
@@ -26,7 +40,7 @@ func Add(path, name, secret string, grants []string) error {
 		if lines, _ := parse(text); slices.ContainsFunc(lines, func(l line) bool { return l.name == name }) {
 			return "", fmt.Errorf("the principal %s is in it already; remove it first, to give it another secret or other grants", shown(name))
 		}
-		hash, err := HashSecret(secret)
+		hash, err := hashed()
 		if err != nil {
 			return "", err
 		}
@@ -52,7 +66,9 @@ func additionProblem(name string, grants []string) string {
 }
 
 // Remove takes a principal out of a credentials file, with its line and nothing
-// else. When Remove returns nil the change is on the device. Errors are *FileError.
+// else. The last principal stays: a server refuses a file without one and would keep
+// what it has. When Remove returns nil the change is on the device. Errors are
+// *FileError.
 func Remove(path, name string) error {
 	return edit(path, false, func(text string) (string, error) {
 		var kept strings.Builder
@@ -97,7 +113,11 @@ func edit(path string, create bool, change func(text string) (string, error)) er
 	if err != nil {
 		return &FileError{Path: file.path, Err: err}
 	}
-	if _, problems := parse(text); len(problems) > 0 {
+	lines, problems := parse(text)
+	if len(problems) == 0 {
+		problems = needPrincipals(lines)
+	}
+	if len(problems) > 0 {
 		return &FileError{Path: file.path, Problems: append([]Problem{{Text: "nothing was changed, since it would be refused"}}, problems...)}
 	}
 	if len(text) > FileBytesMax {

@@ -114,6 +114,7 @@ func TestAnEditThatIsRefusedChangesNothing(t *testing.T) {
 		{good, func(path string) error { return Remove(path, "b") }, `no principal "b"`},
 		{good, func(path string) error { return Remove(path, "") }, `no principal ""`},
 		{"# a\n", func(path string) error { return Remove(path, "#") }, `no principal "#"`},
+		{good, func(path string) error { return Remove(path, "a") }, "nothing was changed, since it would be refused; it has no principal"},
 		{good + good, func(path string) error { return Remove(path, "a") }, "is on line 1 already"},
 		{good, func(string) error { return Remove(filepath.Join(dir, "missing"), "a") }, "does not exist"},
 		{good, func(string) error {
@@ -174,7 +175,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 }
 
 func TestAFileThatChangedSinceItWasReadIsNotEdited(t *testing.T) {
-	path := fileOf(t, lineOf(t, "a", "read:*"))
+	path := fileOf(t, lineOf(t, "a", "read:*"), lineOf(t, "b", "read:*"))
 	read, err := readFile(path)
 	if err != nil {
 		t.Fatal(err)

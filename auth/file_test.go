@@ -51,10 +51,11 @@ func TestASymbolicLinkIsJudgedByWhatItLeadsTo(t *testing.T) {
 
 func TestWhatIsNoCredentialsFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
+	principal := lineOf(t, "a", "read:*")
 	pipe, large, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), filepath.Join(dir, "loop")
 	for _, err := range []error{
 		syscall.Mkfifo(pipe, 0o600),
-		os.WriteFile(large, []byte(strings.Repeat("#\n", FileBytesMax/2)+"#"), 0o600),
+		os.WriteFile(large, []byte(principal+strings.Repeat("#", FileBytesMax+1-len(principal))), 0o600),
 		os.Symlink(loop, loop),
 	} {
 		if err != nil {

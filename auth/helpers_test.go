@@ -33,6 +33,16 @@ func lineWith(t testing.TB, name, secret string, iterations int, grants ...strin
 	return name + " " + hash + " " + strings.Join(grants, " ") + "\n"
 }
 
+// fastLineOf is the line of a principal whose secret was made.
+func fastLineOf(t testing.TB, name, secret string, grants ...string) string {
+	t.Helper()
+	hash, err := HashGenerated(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + " " + hash + " " + strings.Join(grants, " ") + "\n"
+}
+
 // fileOf makes a credentials file.
 func fileOf(t testing.TB, lines ...string) string {
 	t.Helper()

@@ -28,6 +28,7 @@ type line struct {
 
 // parse reads the text of a credentials file: one principal per line, as
 //
+//	name  sha256$<salt>$<hash>                      <grant>...
 //	name  pbkdf2-sha256$<iterations>$<salt>$<hash>  <grant>...
 //
 // with blanks between the fields. A field that begins with "#" ends the line, and
@@ -60,6 +61,15 @@ func parse(text string) (lines []line, problems []Problem) {
 		}
 	}
 	return lines, problems
+}
+
+// needPrincipals refuses a file without principals: it would lock everybody out, and
+// is more likely one that was emptied by mistake.
+func needPrincipals(lines []line) []Problem {
+	if len(lines) > 0 {
+		return nil
+	}
+	return []Problem{{Text: "it has no principal, so nobody could do anything; felixd credentials add writes one"}}
 }
 
 // parseLine reads the fields of one principal. A problem quotes none of them: any

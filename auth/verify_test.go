@@ -137,11 +137,15 @@ func TestAVerificationIsRepeatedWithoutDerivation(t *testing.T) {
 	if table := c.table.Load(); table.digest("ab", "c") == table.digest("a", "bc") {
 		t.Error("pairs are not told apart")
 	}
+	// A reload forgets what no longer applies, and nothing else.
+	rewrite(t, path, lineOf(t, "a", "write:*"), lineWith(t, "b", "another-secret-now", IterationsMin, "read:*"))
 	if err := c.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	verify("a", secretOf("a"), 1, 0)
 	verify("a", secretOf("a"), 0, 1)
+	verify("b", secretOf("b"), 1, 0)
+	verify("b", "another-secret-now", 1, 0)
+	verify("b", "another-secret-now", 0, 1)
 }
 
 func TestAnUnknownNameCostsWhatAKnownOneCosts(t *testing.T) {
