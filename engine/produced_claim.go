@@ -24,9 +24,10 @@ type claim struct {
 	// for is acknowledged.
 	refused error
 	// earlier is the batch on its way to the disk that the answer rests on, nil
-	// when all of that is acknowledged, and done its signal.
+	// when all of that is acknowledged, done its signal and awaited its records.
 	earlier *batch
 	done    chan struct{}
+	awaited AppendResult
 }
 
 type claimKind uint8
@@ -88,13 +89,13 @@ func (c *claim) produceLocked(l *Log, records []Record) ([]Record, error) {
 		}
 		return records[c.found.Held:], nil
 	case producer.Held:
-		return nil, c.restOnLocked(l, c.found.Last)
+		return nil, c.restOnLocked(l, c.found)
 	case producer.Expired:
 		// Its producer takes the answer as that the batch was stored, so it rests on
 		// all that is stored of it.
 		c.refused = c.refusal(l, SequenceExpired)
 		next, _ := state.NextSequence(c.batch.Producer)
-		return nil, c.restOnLocked(l, state.Classify(c.batch.Producer, next-1).Last)
+		return nil, c.restOnLocked(l, state.Classify(c.batch.Producer, next-1))
 	default:
 		return nil, c.refusal(l, SequenceGap)
 	}
@@ -107,17 +108,18 @@ func (c *claim) refusal(l *Log, reason SequenceReason) error {
 	}
 }
 
-// restOnLocked makes the answer wait until the record at offset is acknowledged.
+// restOnLocked makes the answer wait until what is held is acknowledged.
 //
-// It waits for the batch that carries the record, never for the bound to pass the
-// offset: after a failure the offset goes to another record, and the answer would
-// say of a record that was lost that it is there.
-func (c *claim) restOnLocked(l *Log, offset uint64) error {
-	if b := l.carrierLocked(offset); b != nil {
+// It waits for the batch that carries the last record, never for the bound to pass
+// the offset: after a failure the offset goes to another record, and the answer
+// would say of a record that was lost that it is there.
+func (c *claim) restOnLocked(l *Log, held producer.Class) error {
+	if b := l.carrierLocked(held.Last); b != nil {
 		c.earlier, c.done = b, b.done
+		c.awaited = AppendResult{First: held.First, Last: held.Last}
 		return nil
 	}
-	if l.mu.poison != nil && offset >= l.mu.durable {
+	if l.mu.poison != nil && held.Last >= l.mu.durable {
 		return l.mu.poison
 	}
 	return nil
@@ -143,7 +145,7 @@ func (b *batch) holds(offset uint64) bool { return offset >= b.first && offset <
 func (c *claim) answer(ctx context.Context, l *Log, records []Record) (ProducedResult, error) {
 	if c.earlier != nil {
 		if !signalled(ctx, c.done) {
-			return ProducedResult{}, &UnknownOutcomeError{Label: l.label, First: c.found.First, Last: c.found.Last, Cause: ctx.Err()}
+			return ProducedResult{}, &UnknownOutcomeError{Label: l.label, First: c.awaited.First, Last: c.awaited.Last, Cause: ctx.Err()}
 		}
 		if err := c.earlier.err; err != nil {
 			return ProducedResult{}, err

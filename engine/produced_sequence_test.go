@@ -42,16 +42,22 @@ func TestWhatABatchIsToAProducerThatCountsRecords(t *testing.T) {
 		{"the open batch of one not held otherwise", partial, none, 0, 0, 3, partial},
 		// Around 2^31, where sequences begin again.
 		{
-			"the one that follows, begun again", none, producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
-			recordSequences - 5, 0, 1, producer.Class{Verdict: producer.Next},
+			"the one that follows, begun again", none,
+			producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
+			recordSequences - 5, 0, 1,
+			producer.Class{Verdict: producer.Next},
 		},
 		{
-			"the one that follows, begun again within the newest", none, producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
-			recordSequences - 2, 3, 1, producer.Class{Verdict: producer.Next, Expected: 3},
+			"the one that follows, begun again within the newest", none,
+			producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
+			recordSequences - 2, 3, 1,
+			producer.Class{Verdict: producer.Next, Expected: 3},
 		},
 		{
-			"older, from before the beginning", none, producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
-			2, recordSequences - 3, 5, producer.Class{Verdict: producer.Expired, Expected: 7},
+			"older, from before the beginning", none,
+			producer.Class{Verdict: producer.Held, Held: 5, Len: 5},
+			2, recordSequences - 3, 5,
+			producer.Class{Verdict: producer.Expired, Expected: 7},
 		},
 		{"as old as can be", none, newest, last, recordSequences + last - (olderSequences - 1), 1, expired},
 		{"older than that is ahead", none, newest, last, recordSequences + last - olderSequences, 1, gap},

@@ -318,6 +318,10 @@ func TestARetryThatStopsWaitingLearnsNothing(t *testing.T) {
 		if open := errorAs[*engine.UnknownOutcomeError](t, err); open.First != v.first() || open.Last != v.first()+2 {
 			t.Error(err)
 		}
+		_, err = v.log.AppendProduced(ctx, batchBy(1, 0), records("0")...)
+		if open := errorAs[*engine.UnknownOutcomeError](t, err); open.First != v.first() || open.Last != v.first()+2 {
+			t.Error(err)
+		}
 		v.held.Release()
 	})
 }

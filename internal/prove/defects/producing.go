@@ -8,7 +8,7 @@ func producing() []Defect {
 			Breaks: "a batch that is held is answered once its records are acknowledged; here the first try is still being written, and a power loss takes what the retry was told is there",
 			Edits: []Edit{{
 				File: "engine/produced_claim.go",
-				Old:  "	if b := l.carrierLocked(offset); b != nil {\n",
+				Old:  "	if b := l.carrierLocked(held.Last); b != nil {\n",
 				New:  "	if b := (*batch)(nil); b != nil {\n",
 			}},
 			Caught: []Check{
