@@ -96,7 +96,7 @@ func TestC220WhatMayNotBeOpenedIsNamedWithPathAndOperation(t *testing.T) {
 		},
 		{
 			"a root without permission to enter", func(root, _, _ string) error { return os.Chmod(root, 0o644) },
-			func(root, _, _ string) string { return "open " + filepath.Join(root, "storage-id") },
+			func(root, _, _ string) string { return "lstat " + filepath.Join(root, engine.RestoringName) },
 		},
 		{
 			"a shard directory without permission to write", func(_, dir, _ string) error { return os.Chmod(dir, 0o555) },
