@@ -29,7 +29,7 @@ const (
 	DefaultFetchWaitMax              = time.Minute
 	DefaultFetchSessionsMax          = 1000
 	DefaultFetchSessionPartitionsMax = 100_000
-	DefaultMemoryProducersMax        = 10_000
+	DefaultProducersMax              = 10_000
 	DefaultConnectionsMax            = 4096
 	DefaultInFlightMax               = 16
 	DefaultIdleTimeout               = 10 * time.Minute
@@ -75,9 +75,9 @@ type Config struct {
 	// FetchSessionsMax bounds the incremental fetch sessions, and
 	// FetchSessionPartitionsMax the partitions of all of them.
 	FetchSessionsMax, FetchSessionPartitionsMax int
-	// MemoryProducersMax bounds the idempotent producers that are remembered for
-	// in-memory streams, counted per partition; those used longest ago are forgotten.
-	MemoryProducersMax int
+	// ProducersMax bounds the idempotent producers whose last batches are
+	// remembered, counted per partition; those used longest ago are forgotten.
+	ProducersMax int
 	// ConnectionsMax bounds connections; further ones are closed at once.
 	ConnectionsMax int
 	// InFlightMax bounds the requests of one connection that are not answered yet.
@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	positive(&problems, "FetchWaitMax", &c.FetchWaitMax, DefaultFetchWaitMax)
 	positive(&problems, "FetchSessionsMax", &c.FetchSessionsMax, DefaultFetchSessionsMax)
 	positive(&problems, "FetchSessionPartitionsMax", &c.FetchSessionPartitionsMax, DefaultFetchSessionPartitionsMax)
-	positive(&problems, "MemoryProducersMax", &c.MemoryProducersMax, DefaultMemoryProducersMax)
+	positive(&problems, "ProducersMax", &c.ProducersMax, DefaultProducersMax)
 	positive(&problems, "ConnectionsMax", &c.ConnectionsMax, DefaultConnectionsMax)
 	positive(&problems, "InFlightMax", &c.InFlightMax, DefaultInFlightMax)
 	positive(&problems, "IdleTimeout", &c.IdleTimeout, DefaultIdleTimeout)

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-
-	"felix.local/felix/broker"
-	"felix.local/felix/engine"
 )
 
 // producedBatch says which batch of an idempotent producer a record batch is.
@@ -64,7 +61,7 @@ func (c *conn) publishProduced(p *producePart) {
 	for i, b := range p.batches {
 		messages := rest[:b.records:b.records]
 		rest = rest[b.records:]
-		got, err := c.publishBatch(ctx, p, b, messages)
+		got, err := c.s.remembered.publish(ctx, p.stream, p.index, b, messages)
 		if err != nil {
 			p.end(err)
 			return
@@ -74,13 +71,4 @@ func (c *conn) publishProduced(p *producePart) {
 		}
 	}
 	p.end(nil)
-}
-
-func (c *conn) publishBatch(ctx context.Context, p *producePart, b producedBatch, messages []broker.Message) (broker.Published, error) {
-	to := broker.Explicit(int(p.index))
-	if !p.stream.Config().Durable {
-		return c.s.remembered.publish(ctx, p.stream, p.index, b, messages)
-	}
-	batch := engine.ProducerBatch{Producer: b.producer, Sequence: uint64(b.sequence), Numbering: engine.ByRecord}
-	return p.stream.PublishProduced(ctx, to, batch, messages...)
 }

@@ -20,8 +20,11 @@ const (
 	olderSequences = sequences / 2
 )
 
-// remembered are the idempotent producers of in-memory streams, which are remembered
-// as long as the streams' records: by this process. A log keeps its own.
+// remembered is what this process knows of the last batches of idempotent producers.
+//
+// For in-memory streams it is all there is. The log of a durable stream decides by
+// itself what is stored; of batches before the newest one it knows that, and most often
+// no longer where. That is found here, as long as the server runs.
 type remembered struct {
 	max int
 	mu  struct {
@@ -40,7 +43,8 @@ type rememberedKey struct {
 	producer uint64
 }
 
-// rememberedProducer is one producer of one shard. Who holds turn may use the batches.
+// rememberedProducer is one producer of one shard. Who holds turn may use the batches,
+// and keeps it while a batch is published to an in-memory stream.
 type rememberedProducer struct {
 	key  rememberedKey
 	turn chan struct{}
@@ -54,17 +58,42 @@ type rememberedBatch struct {
 	first uint64
 }
 
+func (b *rememberedBatch) published(shard int32) broker.Published {
+	return broker.Published{Shard: int(shard), First: b.first, Last: b.first + uint64(b.records) - 1, Duplicate: true}
+}
+
 func newRemembered(most int) *remembered {
 	r := &remembered{max: most}
 	r.mu.entries = make(map[rememberedKey]*list.Element)
 	return r
 }
 
-// publish appends a batch unless it is remembered, as broker.Stream.PublishProduced
-// does for a durable stream.
+// publish appends a batch once. It is PublishProduced of a broker.Stream, for in-memory
+// streams too.
 func (r *remembered) publish(ctx context.Context, s *broker.Stream, shard int32, b producedBatch, messages []broker.Message) (broker.Published, error) {
 	p := r.use(rememberedKey{s, shard, b.producer})
 	defer r.leave(p)
+	if s.Config().Durable {
+		return p.publishDurable(ctx, s, b, messages)
+	}
+	return p.publishMemory(ctx, s, b, messages)
+}
+
+func (p *rememberedProducer) publishDurable(ctx context.Context, s *broker.Stream, b producedBatch, messages []broker.Message) (broker.Published, error) {
+	batch := engine.ProducerBatch{Producer: b.producer, Sequence: uint64(b.sequence), Numbering: engine.ByRecord}
+	got, err := s.PublishProduced(ctx, broker.Explicit(int(p.key.shard)), batch, messages...)
+	p.turn <- struct{}{} // nobody has it for long
+	defer func() { <-p.turn }()
+	switch known := p.find(b); {
+	case err == nil && known == nil:
+		p.add(rememberedBatch{b, got.First})
+	case refuses(engine.SequenceExpired)(err) && known != nil:
+		return known.published(p.key.shard), nil
+	}
+	return got, err
+}
+
+func (p *rememberedProducer) publishMemory(ctx context.Context, s *broker.Stream, b producedBatch, messages []broker.Message) (broker.Published, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -76,9 +105,9 @@ func (r *remembered) publish(ctx context.Context, s *broker.Stream, shard int32,
 		return broker.Published{}, p.refusal(b, refused)
 	}
 	if known != nil {
-		return broker.Published{Shard: int(shard), First: known.first, Last: known.first + uint64(known.records) - 1, Duplicate: true}, nil
+		return known.published(p.key.shard), nil
 	}
-	got, err := s.Publish(ctx, broker.Explicit(int(shard)), messages...)
+	got, err := s.Publish(ctx, broker.Explicit(int(p.key.shard)), messages...)
 	if err == nil {
 		p.add(rememberedBatch{b, got.First})
 	}
@@ -131,23 +160,29 @@ func (p *rememberedProducer) look(b producedBatch) (known *rememberedBatch, refu
 		}
 		return nil, 0
 	}
-	for i := range p.batches {
-		switch known := &p.batches[i]; {
-		case known.sequence != b.sequence:
-		case known.records != b.records:
-			return nil, engine.SequenceReused
-		default:
-			return known, 0
-		}
+	if known := p.find(b); known != nil {
+		return known, 0
 	}
 	switch last := p.batches[len(p.batches)-1].sequence; {
 	case b.sequence == p.next():
 		return nil, 0
+	case b.sequence == last:
+		return nil, engine.SequenceReused
 	case (last-b.sequence)%sequences < olderSequences:
 		return nil, engine.SequenceExpired
 	default:
 		return nil, engine.SequenceGap
 	}
+}
+
+// find gives a batch with this sequence and as many records, nil if none is remembered.
+func (p *rememberedProducer) find(b producedBatch) *rememberedBatch {
+	for i := range p.batches {
+		if p.batches[i].producedBatch == b {
+			return &p.batches[i]
+		}
+	}
+	return nil
 }
 
 // next is the sequence behind all batches, 0 without any.

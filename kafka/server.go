@@ -20,7 +20,7 @@ type Server struct {
 	// overdraft has room for the request that may go above the bound of requests.
 	overdraft chan struct{}
 	sessions  *sessions
-	// remembered are the producers of in-memory streams.
+	// remembered are the last batches of idempotent producers.
 	remembered *remembered
 	stats      counters
 	rules      []rule
@@ -54,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, apis: make(map[int16]*api), buffers: new(buffers),
 		requests: newMemory(cfg.RequestMemory), responses: newMemory(cfg.ResponseMemory),
 		sessions:   newSessions(cfg.FetchSessionsMax, cfg.FetchSessionPartitionsMax),
-		remembered: newRemembered(cfg.MemoryProducersMax),
+		remembered: newRemembered(cfg.ProducersMax),
 		stopping:   make(chan struct{}), overdraft: make(chan struct{}, 1), rules: rules(),
 	}
 	s.inflater = newInflater(cfg.InflatedBytesMax, inflateSlots(), s.buffers)
