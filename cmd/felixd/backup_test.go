@@ -189,7 +189,7 @@ func TestACopyBesideARollInTheBackgroundIsABeginningOfTheLog(t *testing.T) {
 	}
 	// The next segment is made meanwhile, and not used before the next append.
 	next := filepath.Join(l.Dir(), segment.LogName(1))
-	for info, err := os.Stat(next); err != nil || info.Size() < segment.HeaderSize; info, err = os.Stat(next) {
+	for isGone(next) {
 		if r.ctx.Err() != nil {
 			t.Fatal("no roll was prepared")
 		}
