@@ -66,10 +66,10 @@ func (r *rig) values(topic string, partition int32) []string {
 		for i := range page.Records {
 			got = append(got, string(page.Records[i].Value))
 		}
-		if len(page.Records) == 0 {
+		if page.Continue >= page.Next {
 			return got
 		}
-		next = page.Next
+		next = page.Continue
 	}
 }
 
