@@ -1,6 +1,6 @@
 // Package engine is the log: a Store (one root directory: its lock, its backend,
-// its memory and descriptor bounds, its timers) and Logs (one shard directory
-// each: append, group commit, roll, read, retention, truncation, deletion, batches
+// its identity, its memory and descriptor bounds, its timers) and Logs (one shard
+// directory each: append, group commit, roll, read, retention, truncation, deletion, batches
 // of idempotent producers, and what a replica knows: which generation wrote which
 // records, whom it follows, what is committed, and the shipments between replicas).
 //
@@ -77,6 +77,12 @@
 //     the root; until then the shard is whole, and after that it cannot be opened.
 //   - A log with unsynced bytes keeps its descriptor; an idle, synced one may
 //     give it up.
+//   - A root's storage id vouches for every record that was acknowledged under it: a
+//     new one is durable before anything else of a start whose predecessor may have
+//     lost some, and "stopped cleanly" is written last, when every log's last flush
+//     returned and none was poisoned in the whole run.
+//   - What a stream's marker says is durable before anybody acts on it; a log of
+//     another incarnation than the marker's is not opened.
 //
 // # Locks, in order
 //
@@ -86,6 +92,11 @@
 //	                  disk work, by exclusive work that cuts records throughout
 //	Log.mu            everything an appender touches; never held across disk work
 //	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
+//
+// Store.identity and Store.markers guard the small files of the root. They are held
+// across disk work, by those who open logs, register, begin or delete streams, or
+// close the store; nothing else is locked while one of them is taken, and an appender
+// takes neither.
 //
 // Store.mu guards the table of logs, who opens or deletes a shard, and which timers
 // run; it is not held while a Log's lock is taken.
