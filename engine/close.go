@@ -64,6 +64,9 @@ func (l *Log) notClosed(err error) error {
 }
 
 func (l *Log) finishClose(leave func()) error {
+	// Whoever writes a small file ends before the log does, and finds it closed after.
+	l.endSaving()
+	unlock := l.takeSidecars()
 	err := l.closeIdle()
 	if err != nil {
 		l.store.unclean.Store(true)
@@ -84,6 +87,7 @@ func (l *Log) finishClose(leave func()) error {
 	}
 	l.notifyLocked()
 	l.mu.Unlock()
+	unlock()
 	leave()
 	for _, f := range files {
 		if f != nil {
@@ -101,7 +105,6 @@ func (l *Log) finishClose(leave func()) error {
 // closeIdle does the disk work of closing; the caller has the log to itself.
 func (l *Log) closeIdle() error {
 	l.awaitReservation()
-	l.endSaving()
 	if poison := l.Poisoned(); poison != nil {
 		return poison
 	}

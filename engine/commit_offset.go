@@ -72,7 +72,9 @@ func (l *Log) startSavingLocked() {
 func (l *Log) saveCommit() {
 	for {
 		l.store.commitSavers <- struct{}{}
+		unlock := l.takeSidecars()
 		err := l.saveReplica()
+		unlock()
 		<-l.store.commitSavers
 		l.mu.Lock()
 		r := &l.mu.replication
@@ -92,20 +94,15 @@ func (l *Log) saveCommit() {
 	}
 }
 
-// saveReplica writes replica if it is due.
+// saveReplica writes replica if it is due. The caller has the turn.
 func (l *Log) saveReplica() error {
-	unlock, err := l.lockSidecars(context.Background(), "write replica")
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	l.mu.Lock()
 	want, due, poison := l.wantedReplicaLocked(), l.replicaDueLocked(), l.mu.poison
 	l.mu.Unlock()
 	if poison != nil || !due {
 		return poison
 	}
-	err = l.storeReplica(want)
+	err := l.storeReplica(want)
 	l.mu.Lock()
 	failing := &l.mu.replication.failing
 	first := err != nil && !*failing

@@ -100,6 +100,12 @@ func (l *Log) lockSidecars(ctx context.Context, op string) (unlock func(), err e
 	return func() { <-l.sidecars }, nil
 }
 
+// takeSidecars is lockSidecars for those who cannot give up.
+func (l *Log) takeSidecars() (unlock func()) {
+	l.sidecars <- struct{}{}
+	return func() { <-l.sidecars }
+}
+
 // replaceFile makes data the content of a small file, durably. A failure to flush
 // the directory poisons: it leaves open which names the directory holds, those of
 // segments included. After any other failure the log is usable and the old content

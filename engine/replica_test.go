@@ -375,3 +375,44 @@ func writeReplica(t testing.TB, dir string, replica sidecar.Replica) {
 		t.Fatal(err)
 	}
 }
+
+// A small file that is being written keeps the log from being closed, and one that
+// waits for its turn finds it closed: nothing is written once Close has returned.
+func TestNothingIsWrittenAfterALogIsClosed(t *testing.T) {
+	disk, choose := withFaults(t)
+	r := newRig(t, choose)
+	r.accept(1, "a")
+	held := hold(t, disk, faultdisk.Rename, isReplica, 1)
+	answers := make(chan error, 3)
+	for _, generation := range []uint64{2, 3} {
+		go func() {
+			_, err := r.log.AcceptGeneration(r.ctx, generation, "b")
+			answers <- err
+		}()
+	}
+	<-held.Reached()
+	closed := make(chan error, 1)
+	go func() { closed <- r.log.Close(r.ctx) }()
+	go func() { answers <- r.log.GiveUpGeneration(r.ctx) }()
+	select {
+	case err := <-closed:
+		t.Errorf("the log was closed over a write: %v", err)
+	case <-answers:
+		t.Error("one of the three was answered meanwhile")
+	default:
+	}
+	held.Remove()
+	r.must(<-closed)
+	after := len(disk.Log(faultdisk.Changes))
+	for range 3 {
+		if err := <-answers; err != nil {
+			var superseded *engine.SupersededError
+			if !errors.Is(err, engine.ErrClosed) && !errors.As(err, &superseded) {
+				t.Error(err)
+			}
+		}
+	}
+	if n := len(disk.Log(faultdisk.Changes)) - after; n != 0 {
+		t.Errorf("%d changes after the log was closed: %v", n, disk.Log(faultdisk.Changes)[after:])
+	}
+}
