@@ -61,6 +61,7 @@ const (
 	actionFull        = "nothing was appended; make room, or let retention do it"
 	actionUnknown     = "the records may still become durable; read from first_offset before sending them again"
 	actionUnavailable = "see the reason; the server's operator has to act, and other shards serve"
+	actionElsewhere   = "another server leads the shard; publish there"
 	actionTooOld      = "go on from oldest, or from=earliest; what was before is gone"
 )
 
@@ -127,6 +128,7 @@ func engineErrors() []errorRow {
 			func(e *engine.TrimmedError, p *problem) { p.set("requested", e.Requested); p.set("oldest", e.Oldest) }),
 		row[*engine.InvalidRangeError](http.StatusBadRequest, codeInvalidRequest, "see the message", nil),
 		row[*engine.UnsupportedError](http.StatusBadRequest, codeInvalidRequest, "see the message", nil),
+		row(http.StatusConflict, "sequence_reused", "send new records under the next sequence", fillSequence),
 		row[*engine.ExhaustedError](http.StatusServiceUnavailable, codeUnavailable, "start a new stream; this one stays readable", nil),
 		row(http.StatusTooManyRequests, codeBackPressure, "nothing was appended; try again, or send less at a time",
 			func(e *engine.BackPressureError, p *problem) { p.set("bound", e.Bound); p.set("max", e.Max) }).retry(retrySoon),
@@ -137,6 +139,11 @@ func engineErrors() []errorRow {
 			}),
 		row[*engine.ShardMismatchError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil),
 		row[*engine.AlreadyOpenError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil),
+		row[*engine.MarkerError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil).retry(retryLater).wrapping(),
+		row[*engine.IncarnationError](http.StatusServiceUnavailable, codeUnavailable, actionUnavailable, nil).retry(retryLater),
+		row[*engine.SupersededError](http.StatusServiceUnavailable, codeUnavailable, actionElsewhere, nil).retry(retrySoon),
+		row[*engine.PromisedError](http.StatusServiceUnavailable, codeUnavailable, actionElsewhere, nil).retry(retrySoon),
+		row[*engine.GivenUpError](http.StatusServiceUnavailable, codeUnavailable, actionElsewhere, nil).retry(retrySoon),
 		row[*engine.DeletingError](http.StatusServiceUnavailable, codeUnavailable, "try again when the deletion is through", nil).retry(retrySoon),
 		row[*engine.LogError](http.StatusServiceUnavailable, codeStorageError, "see the message; nothing was appended; try again", nil).
 			retry(retrySoon).wrapping(),

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"felix.local/felix/broker"
+	"felix.local/felix/engine"
 )
 
 // publish appends the record, or the batch, in the body and answers when it is
 // acknowledged.
 func (s *Server) publish(x *exchange) error {
-	q, err := x.query("shard", "partition_key", "key", "timestamp_micros", "timeout_ms")
+	q, err := x.query("shard", "partition_key", "key", "timestamp_micros", "timeout_ms", "producer_id", "sequence")
 	if err != nil {
 		return err
 	}
@@ -45,6 +46,9 @@ func (s *Server) publish(x *exchange) error {
 	} else {
 		err = p.fromRecord(q, stream, body.bytes)
 	}
+	if err == nil {
+		err = p.produced(q, stream)
+	}
 	if err != nil {
 		return err
 	}
@@ -54,7 +58,9 @@ func (s *Server) publish(x *exchange) error {
 
 // publication is what a publish appends, and where.
 type publication struct {
-	shard    broker.ShardChoice
+	shard broker.ShardChoice
+	// batch says which one of an idempotent producer it is, if it is one.
+	batch    *engine.ProducerBatch
 	messages []broker.Message
 	one      [1]broker.Message // what messages points to for a single record
 }
@@ -63,17 +69,20 @@ type publication struct {
 func (x *exchange) commit(stream *broker.Stream, p *publication, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(x.r.Context(), wait)
 	defer cancel()
-	done, err := stream.Publish(ctx, p.shard, p.messages...)
+	done, err := p.publish(ctx, stream)
 	if err != nil {
 		return publishError(x.server, err)
 	}
-	answer := make([]byte, 0, 96)
+	answer := make([]byte, 0, 128)
 	answer = append(answer, `{"shard":`...)
 	answer = strconv.AppendInt(answer, int64(done.Shard), 10)
 	answer = append(answer, `,"first_offset":`...)
 	answer = strconv.AppendUint(answer, done.First, 10)
 	answer = append(answer, `,"last_offset":`...)
 	answer = strconv.AppendUint(answer, done.Last, 10)
+	if done.Duplicate {
+		answer = append(answer, `,"duplicate":true`...)
+	}
 	answer = append(answer, "}\n"...)
 	header := x.header()
 	header.Set("Content-Type", "application/json")
@@ -81,6 +90,13 @@ func (x *exchange) commit(stream *broker.Stream, p *publication, wait time.Durat
 	x.begun(http.StatusOK)
 	_, err = x.Write(answer)
 	return err
+}
+
+func (p *publication) publish(ctx context.Context, stream *broker.Stream) (broker.Published, error) {
+	if p.batch == nil {
+		return stream.Publish(ctx, p.shard, p.messages...)
+	}
+	return stream.PublishProduced(ctx, p.shard, *p.batch, p.messages...)
 }
 
 // publishError is explicit about a wait that ended without a typed error: whether the
