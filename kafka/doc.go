@@ -14,7 +14,8 @@
 //
 // Answers leave in the order of the requests. Produces overlap: each partition of
 // each of them is published in its own lane, which keeps the order of a connection's
-// records per partition and gathers what comes while a publish is under way. Every
+// records per partition and gathers what comes while a publish is under way, but for
+// batches of idempotent producers, which are published one by one. Every
 // other request acts in the answerer, after all before it were answered; a produce
 // behind it waits for that.
 //
@@ -25,6 +26,9 @@
 //   - What a client announces allocates nothing: buffers grow as bytes come, counts
 //     are checked against the bytes that are left, inflated bytes are accounted for as
 //     they appear.
+//   - A batch of an idempotent producer is stored once: the broker judges it, or, for
+//     an in-memory stream, remembered. Nothing else here is kept of producers; their ids
+//     are random.
 //   - Records alias the request's buffer until the publish returns, which copies them.
 //     The buffer goes back to its pool when the request was answered, not before.
 //   - No input panics. There is no recover here that would hide it.
@@ -32,9 +36,10 @@
 //
 // # Locks
 //
-// Server.mu, Server.creating, conn.mu, lanes.mu, sessions.mu and memory.mu are never
-// held together, but for conn.mu, which is taken under Server.mu when the server
-// stops. Server.creating alone is held across a change of the broker's. Memory of
+// Server.mu, Server.creating, conn.mu, lanes.mu, sessions.mu, remembered.mu and
+// memory.mu are never held together, but for conn.mu, which is taken under Server.mu when the server
+// stops. Server.creating alone is held across a change of the broker's, and the turn
+// of a producer of an in-memory stream across a publish, with a deadline. Memory of
 // requests is taken once per request, and only one request at a time may add to what
 // it holds while there is none, so that requests never wait for each other in a
 // circle.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -48,6 +49,24 @@ func TestKcatProducesInEveryCodecAndConsumes(t *testing.T) {
 		// A client that thinks a codec is not served compresses nothing.
 		if (codec == "none") != (sent > uint64(lines.Len())/2) {
 			t.Errorf("%s: %d bytes were sent of %d", codec, sent, lines.Len())
+		}
+	}
+}
+
+func TestKcatProducesWithIdempotence(t *testing.T) {
+	r := start(t)
+	r.create("memory", 1, map[string]string{configDurable: "false"})
+	var lines strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&lines, "record %d\n", i)
+	}
+	for i, topic := range []string{"made", "memory"} {
+		r.kcat(lines.String(), "-P", "-t", topic, "-p", "0", "-X", "enable.idempotence=true", "-X", "batch.num.messages=20")
+		if n := r.server.Stats().Requests["InitProducerID"]; n != uint64(i+1) {
+			t.Errorf("%d ids were asked for", n)
+		}
+		if got := r.kcat("", "-C", "-t", topic, "-o", "beginning", "-e", "-q"); got != lines.String() {
+			t.Errorf("%s: read %d bytes that are not the %d written", topic, len(got), lines.Len())
 		}
 	}
 }

@@ -241,6 +241,36 @@ func TestABatchOfWhichTheLogHoldsAPartIsCompleted(t *testing.T) {
 	}
 }
 
+// After a restart the log still knows that a batch before the newest one is stored, and
+// no longer where.
+func TestAfterARestartAnOldBatchIsStillADuplicate(t *testing.T) {
+	root := t.TempDir()
+	p := producer{1, 0}
+	for _, want := range []answer{{BaseOffset: 0}, {codeDuplicateSequence, -1}} {
+		t.Run(fmt.Sprint(want.Code), func(t *testing.T) {
+			r := start(t, func(_ *Config, b *broker.Config) { b.Root = root })
+			c := r.dial()
+			if want.Code == codeNone {
+				r.create("t", 1, nil)
+				for _, b := range [][]byte{p.batch(0, "a", "b"), p.batch(2, "c", "d")} {
+					if got := c.produce("t", 0, b); got.Code != codeNone {
+						t.Fatal(got)
+					}
+				}
+			}
+			if got := c.produce("t", 0, p.batch(0, "a", "b")); got != want {
+				t.Errorf("%+v; want %+v", got, want)
+			}
+			if got := c.produce("t", 0, p.batch(2, "c", "d")); got != (answer{BaseOffset: 2}) {
+				t.Errorf("the newest: %+v", got)
+			}
+			if n := len(r.values("t", 0)); n != 4 {
+				t.Errorf("%d records are stored", n)
+			}
+		})
+	}
+}
+
 // What gathers while a publish is under way keeps who sent it and the order: each batch
 // of a producer is judged by itself, those without a number go together.
 func TestWhatGathersKeepsItsNumbersAndItsOrder(t *testing.T) {
