@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -11,8 +12,10 @@ import (
 )
 
 const (
-	// adminRequestsMax bounds the requests the admin listener answers at once.
+	// adminRequestsMax bounds the metrics and profiles that are answered at once.
 	adminRequestsMax = 32
+	// defaultAdminConnectionsMax is the default of FELIX_ADMIN_CONNECTIONS_MAX.
+	defaultAdminConnectionsMax = 64
 	// unavailableShown bounds the shards that /ready lists and the start reports.
 	unavailableShown = 1000
 	// adminHeaderTimeout and adminIdleTimeout end connections that say nothing.
@@ -83,12 +86,13 @@ func (r *readiness) report() readyReport {
 	return report
 }
 
-// serve answers /ready. What does not serve is listed for those who are known: the
-// reasons name streams and files.
+// serve answers /ready. What does not serve is listed for those who are known without
+// the work of a verification, which others may be waiting for: the reasons name streams
+// and files.
 func (r *readiness) serve(g guard) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		report := r.report()
-		if _, err := g.principal(request); err != nil {
+		if !g.recalls(request) {
 			report.Unavailable = []unavailableReport{}
 		}
 		status := http.StatusOK
@@ -102,7 +106,8 @@ func (r *readiness) serve(g guard) http.HandlerFunc {
 }
 
 // adminHandler serves health to everybody, metrics to those who are known, and
-// profiles, which hold what is in memory, to administrators.
+// profiles, which hold what is in memory, to administrators. Health waits for nobody:
+// neither for a place among the other requests nor for a verification.
 func adminHandler(ready *readiness, metrics http.Handler, g guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) {
@@ -110,19 +115,22 @@ func adminHandler(ready *readiness, metrics http.Handler, g guard) http.Handler 
 		_, _ = w.Write([]byte("{\"live\":true}\n"))
 	})
 	mux.HandleFunc("GET /ready", ready.serve(g))
-	mux.Handle("GET /metrics", g.known(metrics))
+	places := make(places, adminRequestsMax)
+	mux.Handle("GET /metrics", g.known(places.bounded(metrics)))
 	for path, handler := range map[string]http.HandlerFunc{
 		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/cmdline": pprof.Cmdline, "GET /debug/pprof/profile": pprof.Profile,
 		"GET /debug/pprof/symbol": pprof.Symbol, "POST /debug/pprof/symbol": pprof.Symbol, "GET /debug/pprof/trace": pprof.Trace,
 	} {
-		mux.Handle(path, g.administrators(handler))
+		mux.Handle(path, g.administrators(places.bounded(handler)))
 	}
-	return bounded(adminRequestsMax, mux)
+	return g.called(mux)
 }
 
-// bounded refuses requests past max at once.
-func bounded(max int, next http.Handler) http.Handler {
-	places := make(chan struct{}, max)
+// places are what requests that cost something take turns at.
+type places chan struct{}
+
+// bounded refuses requests for which no place is left, at once.
+func (places places) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case places <- struct{}{}:
@@ -135,9 +143,12 @@ func bounded(max int, next http.Handler) http.Handler {
 	})
 }
 
-func newAdminServer(handler http.Handler) *http.Server {
+// newAdminServer serves what comes through the turnstile. What package http has to say
+// is about clients that broke off.
+func newAdminServer(handler http.Handler, t *turnstile, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: adminHeaderTimeout, ReadTimeout: adminHeaderTimeout,
 		IdleTimeout: adminIdleTimeout, WriteTimeout: adminWriteTimeout, MaxHeaderBytes: 16 << 10,
+		ConnState: t.changed, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }

@@ -28,10 +28,10 @@ type clientFlags struct {
 // identityFlags say who a client is, and whom it takes for the server.
 type identityFlags struct {
 	Token     string `name:"token" env:"FELIX_TOKEN" placeholder:"NAME.SECRET" help:"bearer token; better given by the variable or a file, since others see command lines"`
-	TokenFile string `name:"token-file" type:"path" placeholder:"FILE" help:"file that holds the bearer token; it wins over --token"`
-	CAFile    string `name:"ca-file" type:"path" placeholder:"FILE" help:"authorities, PEM, that the server's certificate may come from; without it the system's"`
-	CertFile  string `name:"cert-file" type:"path" placeholder:"FILE" help:"certificate, PEM, to show to a server that asks for one"`
-	KeyFile   string `name:"key-file" type:"path" placeholder:"FILE" help:"private key of the certificate, PEM"`
+	TokenFile string `name:"token-file" type:"path" env:"FELIX_TOKEN_FILE" placeholder:"FILE" help:"file that holds the bearer token; it wins over --token"`
+	CAFile    string `name:"ca-file" type:"path" env:"FELIX_CA_FILE" placeholder:"FILE" help:"authorities, PEM, that the server's certificate may come from; without it the system's"`
+	CertFile  string `name:"cert-file" type:"path" env:"FELIX_CERT_FILE" placeholder:"FILE" help:"certificate, PEM, to show to a server that asks for one"`
+	KeyFile   string `name:"key-file" type:"path" env:"FELIX_KEY_FILE" placeholder:"FILE" help:"private key of the certificate, PEM"`
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,7 +82,7 @@ func TestEveryPageOfTheListIsAskedFor(t *testing.T) {
 func TestRecordsOfEverySortArePublishedAndPrinted(t *testing.T) {
 	s := runServer(t, serveFlags(t))
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "kafka"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "kafka"}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "record")
@@ -92,7 +93,7 @@ func TestRecordsOfEverySortArePublishedAndPrinted(t *testing.T) {
 	must(t, s, "publish", "t1/default/orders", "keyed", "--key", "k")
 	must(t, s, "publish", "t1/default/orders", "--file", file, "--key", "")
 	p := &publisher{client: c, name: stream("orders"), out: &output{w: new(bytes.Buffer), json: true}}
-	// A slow input, a line that is no text, and an end without a line's end.
+	// A slow input, a line that ends as on Windows, one that is no text, and an end without a line's end.
 	if err := p.lines(t.Context(), iotest.OneByteReader(strings.NewReader("one\r\ntwo\n\xff\xfe\n\nlast")), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestRecordsOfEverySortArePublishedAndPrinted(t *testing.T) {
 	}
 	want := []string{
 		`"text":"plain"}`, `"text":""}`, `"text":"keyed","key":"k"}`, `"text":"two\nlines\n","key":""}`,
-		`"text":"one"}`, `"text":"two"}`, `"base64":"//4="}`, `"text":""}`, `"text":"last"}`,
+		`"text":"one\r"}`, `"text":"two"}`, `"base64":"//4="}`, `"text":""}`, `"text":"last"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -290,5 +291,75 @@ func TestRecordsAreShownToPeopleWithoutWhatWouldMoveTheirCursor(t *testing.T) {
 	r = feedRecord{Offset: 8, Base64: []byte{0xff, 'a'}}
 	if got, want := r.text(), `8: "\xffa"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestOnlyWhatIsGivenOfAStreamIsSent(t *testing.T) {
+	var sent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent = string(body)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	for want, flags := range map[string][]string{
+		`{}`:                           nil,
+		`{"retention_seconds":60}`:     {"--retention-seconds", "60"},
+		`{"shards":3}`:                 {"--shards", "3"},
+		`{"durable":false,"shards":1}`: {"--in-memory", "--shards", "1"},
+		`{"format":"kafka","fsync":"none","retention_bytes":0}`: {"--format", "kafka", "--fsync", "none", "--retention-bytes", "0"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"streams", "create", "t1/default/orders", "--server", server.URL}, flags...), &stdout, &stderr); code != exitOK || sent != want {
+			t.Errorf("%v exits %d and sends %s, want %s: %s", flags, code, sent, want, stderr.String())
+		}
+	}
+}
+
+func TestAMissingStreamIsAnsweredWithTheCommandThatCreatesIt(t *testing.T) {
+	s := runServer(t, serveFlags(t))
+	for _, args := range [][]string{{"publish", "t1/default/orders", "x"}, {"subscribe", "t1/default/orders"}} {
+		if code, _, stderr := felixd(t, s, args...); code != exitFailure || !strings.Contains(stderr, "felixd streams create t1/default/orders") {
+			t.Errorf("%v exits %d: %s", args, code, stderr)
+		}
+	}
+}
+
+func TestControlCharactersOfARecordDoNotReachTheTerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":         "plain",
+		"a\tb":          "a\tb",
+		"größer":        "größer",
+		"\x1b[2J":       `"\x1b[2J"`,
+		"\u009b2J":      `"\u009b2J"`,
+		"\u0085":        `"\u0085"`,
+		"\x7f":          `"\x7f"`,
+		"line\nanother": `"line\nanother"`,
+	} {
+		if got := shownBytes(&text, nil); got != want {
+			t.Errorf("%q is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestReadyIsToldByVariablesWhomToAskAndWhomToTrust(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "credentials")
+	tokens := credentialsFile(t, path, map[string]string{"a": "read:*"})
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(tokens["a"]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := certificate(t)
+	s := runServer(t, serveFlags(t, "--credentials-file", path, "--tls-cert-file", certFile, "--tls-key-file", keyFile))
+	t.Setenv("FELIX_ADMIN", "https://"+s.admin.boundAddr())
+	t.Setenv("FELIX_CA_FILE", certFile)
+	t.Setenv("FELIX_TOKEN_FILE", token)
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"ready"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+		t.Errorf("felixd ready exits %d: %s", code, stderr.String())
+	}
+	t.Setenv("FELIX_CA_FILE", "")
+	if code := run([]string{"ready"}, &stdout, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "certificate") {
+		t.Errorf("without an authority felixd ready exits %d: %s", code, stderr.String())
 	}
 }

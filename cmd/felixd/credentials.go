@@ -83,8 +83,12 @@ func (c *credentialsAddCommand) Run(a *app) error {
 // add changes the credentials file, with the token's file made first: if one of
 // the two is missing in the end, it is the principal, which can be added again.
 func (c *credentialsAddCommand) add(secret, token string) error {
+	add := auth.AddGenerated
+	if c.SecretStdin {
+		add = auth.Add
+	}
 	if c.TokenFile == "" {
-		return auth.Add(c.File, c.Name, secret, c.Grant)
+		return add(c.File, c.Name, secret, c.Grant)
 	}
 	f, err := os.OpenFile(c.TokenFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -92,7 +96,7 @@ func (c *credentialsAddCommand) add(secret, token string) error {
 	}
 	_, err = fmt.Fprintln(f, token)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = auth.Add(c.File, c.Name, secret, c.Grant)
+		err = add(c.File, c.Name, secret, c.Grant)
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(c.TokenFile))

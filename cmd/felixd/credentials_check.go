@@ -14,10 +14,12 @@ type credentialsCheckCommand struct {
 
 // credentialEvent is one principal.
 type credentialEvent struct {
-	Name       string   `json:"name"`
-	Grants     []string `json:"grants"`
-	Iterations int      `json:"iterations"`
-	Line       int      `json:"line"`
+	Name   string   `json:"name"`
+	Grants []string `json:"grants"`
+	// Scheme and Iterations are those of the secret's hash; 0 is a quick one.
+	Scheme     string `json:"scheme"`
+	Iterations int    `json:"iterations"`
+	Line       int    `json:"line"`
 }
 
 func (credentialEvent) kind() string { return "credential" }
@@ -72,7 +74,7 @@ func (c *credentialsCheckCommand) Run(a *app) error {
 	sum := credentialsCheckedEvent{File: c.File}
 	for _, p := range credentials.List() {
 		sum.Principals++
-		if err := out.emit(credentialEvent{p.Name, p.Grants, p.Iterations, p.Line}); err != nil {
+		if err := out.emit(credentialEvent{p.Name, p.Grants, p.Scheme, p.Iterations, p.Line}); err != nil {
 			return err
 		}
 	}

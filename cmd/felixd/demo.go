@@ -208,10 +208,10 @@ func (d *demo) start() error {
 // fill creates the streams and publishes the first orders to both, one by one.
 func (d *demo) fill() error {
 	ctx := d.app.ctx
-	if _, err := d.client.create(ctx, orders(), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := d.client.create(ctx, orders(), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		return err
 	}
-	if _, err := d.client.create(ctx, telemetry(), definitionDocument{Durable: false, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := d.client.create(ctx, telemetry(), definitionDocument{Durable: new(false), Shards: new(1), Format: "raw"}); err != nil {
 		return err
 	}
 	for i := range uint64(demoOrders) {

@@ -44,7 +44,8 @@
 //	   server's end that left something acknowledged unsynced or a shard poisoned
 //	2  usage: unknown flag, invalid value or configuration
 //	3  verification failed: a record differs, is damaged or is missing; doctor
-//	   --check: a store would not work here
+//	   --check: a store would not work here; credentials check: a server would
+//	   refuse the file
 //	4  dump --skip-damaged: exported all that is readable, with gaps
 //	5  the directory is in use by another process
 //	6  inspect: opening would repair something

@@ -20,7 +20,7 @@ import (
 
 type publishCommand struct {
 	Stream       string   `arg:"" help:"tenant/namespace/stream"`
-	Text         []string `arg:"" optional:"" help:"records to publish, one per argument; without any, each line of standard input is one"`
+	Text         []string `arg:"" optional:"" help:"records to publish, one per argument; without any, each line of standard input is one, with every byte but the newline"`
 	File         string   `name:"file" placeholder:"FILE" help:"publish the bytes of a file, or with - of standard input, as one record"`
 	Key          *string  `name:"key" placeholder:"KEY" help:"key of the records, on a stream with format kafka; it chooses the shard too"`
 	PartitionKey *string  `name:"partition-key" placeholder:"KEY" help:"choose the shard by this key and store no key"`
@@ -160,7 +160,16 @@ func (c *client) publish(ctx context.Context, name broker.StreamName, query url.
 		method: http.MethodPost, path: streamPath(name, "records"), query: query,
 		header: http.Header{"Content-Type": {media}}, body: body,
 	}, &got)
-	return got, err
+	return got, missing(err, name)
+}
+
+// missing says how to get a stream that is not there, for whoever is at a shell.
+func missing(err error, name broker.StreamName) error {
+	var answered *serverError
+	if errors.As(err, &answered) && answered.Code == "stream_not_found" {
+		answered.Action = "create it with felixd streams create " + name.String()
+	}
+	return err
 }
 
 // recordLine is one record of a batch.
@@ -244,14 +253,15 @@ func bufferedLine(from *bufio.Reader) bool {
 	return err == nil && bytes.IndexByte(there, '\n') >= 0
 }
 
-// readLine reads a line without its end; the last one need not have one.
+// readLine reads a line without the newline at its end; the last one need not have
+// one. All other bytes are the record's, a carriage return too.
 func readLine(from *bufio.Reader) ([]byte, error) {
 	piece, err := from.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, fmt.Errorf("a line has more than %d bytes; publish it with --file", publishBatchBytes)
 	case errors.Is(err, io.EOF) && len(piece) > 0, err == nil:
-		return bytes.Clone(bytes.TrimSuffix(bytes.TrimSuffix(piece, []byte{'\n'}), []byte{'\r'})), nil
+		return bytes.Clone(bytes.TrimSuffix(piece, []byte{'\n'})), nil
 	default:
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // readyCommand asks a server's admin listener, for health checks and for scripts
 // that wait.
 type readyCommand struct {
-	Admin string        `name:"admin" default:"http://127.0.0.1:9644" placeholder:"URL" help:"the server's admin address"`
+	Admin string        `name:"admin" env:"FELIX_ADMIN" default:"http://127.0.0.1:9644" placeholder:"URL" help:"the server's admin address"`
 	Wait  time.Duration `name:"wait" default:"0s" placeholder:"DURATION" help:"how long to wait until it is ready"`
 	identityFlags
 	outputFlags

@@ -48,7 +48,7 @@ func (c *serveCommand) Run(a *app) (err error) {
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 
-	s := newServer(config, a.output(c.outputFlags), a.logger)
+	s := newServer(config, a.output(c.outputFlags), a.stderr, a.logger)
 	if err := s.start(a.ctx); err != nil {
 		return err
 	}
@@ -57,9 +57,7 @@ func (c *serveCommand) Run(a *app) (err error) {
 	for a.ctx.Err() == nil {
 		select {
 		case <-hangup:
-			if err := s.reload(); err != nil {
-				fmt.Fprintf(a.stderr, "felixd: warning: standard output takes nothing any more: %v\n", err)
-			}
+			s.reload()
 			continue
 		case failed := <-s.failed:
 			err, reason = failed, "a listener failed"

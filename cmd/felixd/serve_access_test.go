@@ -104,12 +104,38 @@ func TestSIGHUPReadsTheCredentialsAgain(t *testing.T) {
 	if got := status(t, p.ready.Admin, "/metrics", tokens["first"]); got != 200 {
 		t.Errorf("after a file that cannot be read the first principal is answered %d", got)
 	}
+	// And neither does one that lets nobody in.
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hangup(t, p)
+	until(t, "the third signal is answered", func() bool { return len(p.reloads()) == 3 })
+	if got := status(t, p.ready.Admin, "/metrics", tokens["first"]); got != 200 {
+		t.Errorf("after an empty file the first principal is answered %d", got)
+	}
 	if _, err := p.stop(); err != nil {
 		t.Error(err)
 	}
 	reloads := p.reloads()
-	if len(reloads) != 2 || !reloads[0].OK || reloads[1].OK || !strings.Contains(reloads[1].Problem, path) {
+	for _, r := range reloads {
+		if r.Principals != 2 || r.File != path {
+			t.Errorf("said %+v", r)
+		}
+	}
+	if len(reloads) != 3 || !reloads[0].OK || reloads[1].OK || reloads[2].OK || !strings.Contains(reloads[1].Problem, path) || !strings.Contains(reloads[2].Problem, "no principal") {
 		t.Errorf("said %+v", reloads)
+	}
+}
+
+func TestASignalWithNothingToReadAgainSaysSo(t *testing.T) {
+	s := runServer(t, serveFlags(t))
+	s.reload()
+	var e reloadedEvent
+	if err := json.Unmarshal([]byte(eventLine(t, said(s), "reloaded")), &e); err != nil {
+		t.Fatal(err)
+	}
+	if !e.OK || e.File != "" || !strings.Contains(e.text(), "nothing, since no credentials file is set") {
+		t.Errorf("said %+v: %s", e, e.text())
 	}
 }
 

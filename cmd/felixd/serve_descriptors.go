@@ -4,17 +4,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorsReserved are kept for everything that is neither a connection nor a
-// segment: listeners, the ring, directories, profiles.
-const descriptorsReserved = 128
+const (
+	// descriptorsReserved are kept for everything that is neither a connection nor a
+	// segment: listeners, the ring, directories, profiles.
+	descriptorsReserved = 128
+	// descriptorsShared are the fewest that segments and connections are left with.
+	descriptorsShared = 64
+)
 
 // shareDescriptors divides the process's limit on open files between segments and
 // connections, where the settings do not say otherwise. Without that the one would
 // be refused what the other has taken: a segment that cannot be opened refuses a
 // publish, a connection that cannot be accepted waits. Segments get what the bounds on
-// connections leave, and half at least; then the bounds on connections give way.
-func (c *serverConfig) shareDescriptors(limit uint64) {
-	room := int(min(limit, 1<<20)) - descriptorsReserved
+// connections leave, and half at least; then the bounds on connections give way. The
+// admin listener's few are kept apart: it is needed most when the others are full.
+func (c *serverConfig) shareDescriptors(limit uint64) error {
+	apart := descriptorsReserved
+	if c.adminAddr != "" {
+		apart += c.adminConnectionsMax
+	}
+	if needed := uint64(apart + descriptorsShared); limit < needed {
+		return usage("the limit on open files is %d; at least %d are needed; raise it with ulimit -n or LimitNOFILE=", limit, needed)
+	}
+	room := int(min(limit, 1<<20)) - apart
 	segments := c.broker.Engine.OpenFilesMax
 	switch {
 	case c.broker.Root == "":
@@ -26,10 +38,11 @@ func (c *serverConfig) shareDescriptors(limit uint64) {
 	connections := max(room-segments, 2)
 	asked := c.httpConnectionsMax + c.kafkaConnectionsMax
 	if asked <= connections {
-		return
+		return nil
 	}
 	c.httpConnectionsMax = max(1, int(int64(connections)*int64(c.httpConnectionsMax)/int64(asked)))
 	c.kafkaConnectionsMax = max(1, connections-c.httpConnectionsMax)
+	return nil
 }
 
 // descriptorLimit is the process's limit on open files.

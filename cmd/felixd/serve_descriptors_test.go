@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"felix.local/felix/engine"
@@ -29,7 +30,9 @@ func TestSegmentsAndConnectionsShareTheDescriptors(t *testing.T) {
 			config.broker.Root, config.broker.Engine = c.root, engine.DefaultConfig()
 			config.broker.Engine.OpenFilesMax = c.openFilesMax
 			config.httpConnectionsMax, config.kafkaConnectionsMax = c.http, c.kafka
-			config.shareDescriptors(c.limit)
+			if err := config.shareDescriptors(c.limit); err != nil {
+				t.Fatal(err)
+			}
 			if got := config.broker.Engine.OpenFilesMax; got != c.segments {
 				t.Errorf("%d for segments, want %d", got, c.segments)
 			}
@@ -40,5 +43,37 @@ func TestSegmentsAndConnectionsShareTheDescriptors(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestTheAdminListenersDescriptorsAreKeptApart(t *testing.T) {
+	config, err := settings(t, "--dir", "x", "--admin-connections-max", "100", "--http-connections-max", "50", "--kafka-connections-max", "50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := config
+	off.adminAddr = ""
+	if err := config.shareDescriptors(1000); err != nil || config.broker.Engine.OpenFilesMax != 1000-128-100-100 {
+		t.Errorf("%d for segments: %v", config.broker.Engine.OpenFilesMax, err)
+	}
+	if err := off.shareDescriptors(1000); err != nil || off.broker.Engine.OpenFilesMax != 1000-128-100 {
+		t.Errorf("without the listener %d for segments: %v", off.broker.Engine.OpenFilesMax, err)
+	}
+}
+
+func TestALimitOnOpenFilesThatIsTooLowIsNamed(t *testing.T) {
+	config, err := settings(t, "--dir", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := config
+	if err := config.shareDescriptors(64); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "the limit on open files is 64; at least 256 are needed; raise it with ulimit -n or LimitNOFILE=") {
+		t.Errorf("got %v", err)
+	}
+	if err := enough.shareDescriptors(256); err != nil {
+		t.Error(err)
+	}
+	if err := enough.broker.Engine.Validate(); err != nil {
+		t.Errorf("with the fewest: %v", err)
 	}
 }

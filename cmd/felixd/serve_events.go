@@ -5,6 +5,21 @@ import (
 	"strings"
 )
 
+// openingEvent says that the streams of a directory are being opened, before that has
+// taken any time.
+type openingEvent struct {
+	Dir string `json:"dir"`
+	// Default says that nobody named the directory.
+	Default bool   `json:"default"`
+	Fsync   string `json:"fsync"`
+}
+
+func (openingEvent) kind() string { return "opening" }
+
+func (e openingEvent) text() string {
+	return "opening    the streams in " + e.Dir + "; after a crash this may take a while"
+}
+
 // storageEvent says where streams are stored and how.
 type storageEvent struct {
 	// Dir is empty when nothing is stored.
@@ -102,17 +117,25 @@ func (readyEvent) text() string { return "ready" }
 
 // reloadedEvent answers SIGHUP.
 type reloadedEvent struct {
-	OK      bool   `json:"ok"`
-	Problem string `json:"problem,omitempty"`
+	OK bool `json:"ok"`
+	// File is the credentials file, "" when there is none and nothing was to be read,
+	// and Principals are how many it has, those in effect.
+	File       string `json:"file"`
+	Principals int    `json:"principals"`
+	Problem    string `json:"problem,omitempty"`
 }
 
 func (reloadedEvent) kind() string { return "reloaded" }
 
 func (e reloadedEvent) text() string {
-	if e.OK {
-		return "reloaded   the credentials; certificates are read again when their files change"
+	switch {
+	case e.File == "":
+		return "reloaded   nothing, since no credentials file is set; certificates are read again when their files change"
+	case e.OK:
+		return fmt.Sprintf("reloaded   %s, with %d principals; certificates are read again when their files change", e.File, e.Principals)
+	default:
+		return fmt.Sprintf("reloaded   nothing, the %d principals known before go on to apply: %s", e.Principals, e.Problem)
 	}
-	return "reloaded   nothing, what applied goes on to apply: " + e.Problem
 }
 
 // stoppingEvent says that an orderly end has begun.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -41,7 +42,7 @@ func TestOneDamagedShardOfEightIsListedAndTheOthersServe(t *testing.T) {
 	flags := serveFlags(t, "--fsync", "on_commit")
 	s := runServer(t, flags)
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: shards, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(shards), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	for shard := range shards {
@@ -134,7 +135,7 @@ func TestADefinitionThatCannotBeReadStopsNoOtherStream(t *testing.T) {
 	s := runServer(t, flags)
 	c := clientOf(t, s)
 	for _, name := range []string{"orders", "bills"} {
-		if _, err := c.create(t.Context(), stream(name), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+		if _, err := c.create(t.Context(), stream(name), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +193,7 @@ func TestAShardPoisonedAtRunTimeIsListedAndTheOthersServe(t *testing.T) {
 	s, disk := faulty(t)
 	c := clientOf(t, s)
 	for _, name := range []string{"orders", "bills"} {
-		if _, err := c.create(t.Context(), stream(name), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+		if _, err := c.create(t.Context(), stream(name), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 			t.Fatal(err)
 		}
 		publishText(t, c, stream(name), "before", 0)
@@ -233,7 +234,7 @@ func TestAShardPoisonedAtRunTimeIsListedAndTheOthersServe(t *testing.T) {
 func TestAServerWithNothingLeftToServeIsNotReady(t *testing.T) {
 	s, disk := faulty(t)
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	fault := durableWrites("orders")
@@ -271,7 +272,7 @@ func TestAServerThatIsStillOpeningIsAliveAndNotReady(t *testing.T) {
 	}
 	config.broker.Logger = slog.New(slog.DiscardHandler)
 	config.broker.Engine.FS, config.broker.Engine.Queue = disk.FS(), disk.Queue()
-	s := newServer(config, &output{w: new(safeBuffer), json: true}, config.broker.Logger)
+	s := newServer(config, &output{w: new(safeBuffer), json: true}, io.Discard, config.broker.Logger)
 	started := make(chan error, 1)
 	go func() { started <- s.start(t.Context()) }()
 	select {
@@ -284,6 +285,9 @@ func TestAServerThatIsStillOpeningIsAliveAndNotReady(t *testing.T) {
 	}
 	if got := status(t, addr, "/ready", ""); got != 503 {
 		t.Errorf("/ready answers %d", got)
+	}
+	if line := eventLine(t, said(s), "opening"); !strings.Contains(line, config.broker.Root) || !strings.Contains(line, `"default":false`) || strings.Contains(said(s), `"storage"`) {
+		t.Errorf("said %s", said(s))
 	}
 	held.Release()
 	if err := <-started; err != nil {

@@ -47,7 +47,7 @@ func serverKillLoop(t *testing.T, ioURing, mode string) {
 	flags := killFlags(t, mode)
 	p := spawn(t, os.Stderr, ioURing, flags...)
 	w := &writers{client: processClient(t, p), acked: make(map[uint64]string)}
-	if _, err := w.client.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := w.client.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -189,7 +189,7 @@ func TestAKilledSubscriberGoesOnBehindItsCheckpoint(t *testing.T) {
 	flags := killFlags(t, "on_commit")
 	p := spawn(t, os.Stderr, "1", flags...)
 	w := &writers{client: processClient(t, p), acked: make(map[uint64]string)}
-	if _, err := w.client.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := w.client.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()

@@ -46,7 +46,7 @@ func runServer(t *testing.T, flags []string, change ...func(*serverConfig)) *ser
 	for _, f := range change {
 		f(&config)
 	}
-	s := newServer(config, &output{w: new(safeBuffer), json: true}, config.broker.Logger)
+	s := newServer(config, &output{w: new(safeBuffer), json: true}, io.Discard, config.broker.Logger)
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

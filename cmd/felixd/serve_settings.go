@@ -30,6 +30,7 @@ type serverFlags struct {
 	TLSKeyFile      string  `name:"tls-key-file" env:"FELIX_TLS_KEY_FILE" placeholder:"FILE" group:"server" help:"${FELIX_TLS_KEY_FILE}"`
 	TLSClientCAFile string  `name:"tls-client-ca-file" env:"FELIX_TLS_CLIENT_CA_FILE" placeholder:"FILE" group:"server" help:"${FELIX_TLS_CLIENT_CA_FILE}"`
 	CredentialsFile string  `name:"credentials-file" env:"FELIX_CREDENTIALS_FILE" placeholder:"FILE" group:"server" help:"${FELIX_CREDENTIALS_FILE}"`
+	Hosts           string  `name:"hosts" env:"FELIX_HOSTS" placeholder:"NAME,..." group:"server" help:"${FELIX_HOSTS}"`
 	Insecure        rawBool `name:"insecure" env:"FELIX_INSECURE" group:"server" help:"${FELIX_INSECURE}"`
 
 	RingRecords             string `name:"ring-records" env:"FELIX_RING_RECORDS" placeholder:"N" group:"server" help:"${FELIX_RING_RECORDS}"`
@@ -46,6 +47,8 @@ type serverFlags struct {
 	HTTPConnectionsMax  string `name:"http-connections-max" env:"FELIX_HTTP_CONNECTIONS_MAX" placeholder:"N" group:"server" help:"${FELIX_HTTP_CONNECTIONS_MAX}"`
 	KafkaConnectionsMax string `name:"kafka-connections-max" env:"FELIX_KAFKA_CONNECTIONS_MAX" placeholder:"N" group:"server" help:"${FELIX_KAFKA_CONNECTIONS_MAX}"`
 
+	AdminConnectionsMax string `name:"admin-connections-max" env:"FELIX_ADMIN_CONNECTIONS_MAX" placeholder:"N" group:"server" help:"${FELIX_ADMIN_CONNECTIONS_MAX}"`
+
 	ShutdownTimeoutSeconds string `name:"shutdown-timeout-seconds" env:"FELIX_SHUTDOWN_TIMEOUT_SECONDS" placeholder:"S" group:"server" help:"${FELIX_SHUTDOWN_TIMEOUT_SECONDS}"`
 }
 
@@ -59,14 +62,16 @@ type serverConfig struct {
 
 	certFile, keyFile, clientCAFile string
 	credentialsFile                 string
-	insecure                        bool
+	// hosts are names that clients may call the listeners by, besides addresses.
+	hosts    []string
+	insecure bool
 
 	// broker holds the storage settings and the broker's bounds.
 	broker broker.Config
 	// defaultDir says that nobody named the storage directory.
 	defaultDir bool
 
-	httpConnectionsMax, kafkaConnectionsMax int
+	httpConnectionsMax, kafkaConnectionsMax, adminConnectionsMax int
 
 	shutdownTimeout time.Duration
 }
@@ -107,6 +112,8 @@ func serverSettings() []serverSetting {
 			func(c *serverConfig) *string { return &c.clientCAFile }),
 		text("FELIX_CREDENTIALS_FILE", "who may do what; unset: everybody everything",
 			func(c *serverConfig) *string { return &c.credentialsFile }),
+		hostNames("FELIX_HOSTS", "names, separated by commas, that clients may call the HTTP and admin listeners by while these ask nobody who they are; "+
+			"localhost and addresses always may", func(c *serverConfig) *[]string { return &c.hosts }),
 		flag("FELIX_INSECURE", "false", "let a listener be other than loopback without authentication",
 			func(c *serverConfig) *bool { return &c.insecure }),
 
@@ -134,6 +141,9 @@ func serverSettings() []serverSetting {
 			func(c *serverConfig) *int { return &c.httpConnectionsMax }),
 		number("FELIX_KAFKA_CONNECTIONS_MAX", kafka.DefaultConnectionsMax, 1, 1<<20, "Kafka connections at most; more are closed at once",
 			func(c *serverConfig) *int { return &c.kafkaConnectionsMax }),
+
+		number("FELIX_ADMIN_CONNECTIONS_MAX", defaultAdminConnectionsMax, 1, 1<<16, "admin connections at most; one more closes the one that is silent for longest",
+			func(c *serverConfig) *int { return &c.adminConnectionsMax }),
 
 		seconds("FELIX_SHUTDOWN_TIMEOUT_SECONDS", 30, 1, 86_400, "seconds that an orderly end may take",
 			func(c *serverConfig) *time.Duration { return &c.shutdownTimeout }),
@@ -220,6 +230,19 @@ func namePart(name, byDefault, meaning string, at func(*serverConfig) *string) s
 	return serverSetting{name, byDefault, meaning, func(c *serverConfig, value string) error {
 		*at(c) = value
 		return broker.StreamName{Tenant: value, Namespace: value, Stream: value}.Validate()
+	}}
+}
+
+func hostNames(name, meaning string, at func(*serverConfig) *[]string) serverSetting {
+	return serverSetting{name, "", meaning, func(c *serverConfig, value string) error {
+		for host := range strings.SplitSeq(value, ",") {
+			host = strings.TrimSpace(host)
+			if host == "" || strings.ContainsAny(host, "/:* ") {
+				return fmt.Errorf("%q is no host name; give names alone, without scheme and port", host)
+			}
+			*at(c) = append(*at(c), host)
+		}
+		return nil
 	}}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 func stalled(t *testing.T, s *server, disk *faultdisk.Disk) (held *faultdisk.Injected, published <-chan error) {
 	t.Helper()
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	publishText(t, c, stream("orders"), "first", 0)
@@ -97,7 +98,7 @@ func TestWhatIsAcknowledgedUnderPeriodicIsSyncedAtTheEnd(t *testing.T) {
 	flags := serveFlags(t, "--fsync", "periodic", "--fsync-interval-ms", "3600000")
 	s := runServer(t, flags)
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	publishText(t, c, stream("orders"), "not synced yet", 0)
@@ -117,7 +118,7 @@ func TestWhatCannotBeSyncedAtTheEndIsAnError(t *testing.T) {
 		c.broker.Engine.FsyncMode, c.broker.Engine.FsyncInterval = engine.FsyncPeriodic, time.Hour
 	})
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	publishText(t, c, stream("orders"), "not synced yet", 0)
@@ -136,7 +137,7 @@ func TestWhatCannotBeSyncedAtTheEndIsAnError(t *testing.T) {
 func TestASubscriptionIsToldToComeBack(t *testing.T) {
 	s := runServer(t, serveFlags(t))
 	c := clientOf(t, s)
-	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	publishText(t, c, stream("orders"), "first", 0)
@@ -189,7 +190,7 @@ func TestSIGTERMEndsAServerInOrderAndASecondOneAtOnce(t *testing.T) {
 			}
 			defer conn.Close()
 			c := processClient(t, p)
-			if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"}); err != nil {
+			if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(conn, "POST /v1/streams/t1/default/orders/records HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
@@ -248,9 +249,41 @@ func TestAReaderOfItsOutputThatLeavesDoesNotEndAServer(t *testing.T) {
 	if err := child.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	var exit *exec.ExitError
-	if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
+	if err := child.Wait(); err != nil {
 		t.Errorf("the server ended with %v, not in order", err)
+	}
+}
+
+func TestOutputThatTakesNothingIsWarnedAboutOnceAndDoesNotStopAServer(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full:", err)
+	}
+	defer full.Close()
+	addr := freeAddr(t)
+	child := exec.CommandContext(t.Context(), self)
+	child.Args = append([]string{"felixd", "serve"}, serveFlags(t, "--admin-addr", addr)...)
+	var stderr safeBuffer
+	child.Stdout, child.Stderr = full, &stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out, complaint bytes.Buffer
+	if code := run([]string{"ready", "--admin", "http://" + addr, "--wait", "1m"}, &out, &complaint); code != exitOK {
+		t.Errorf("the server is not ready: %s%s", complaint.String(), stderr.String())
+	}
+	if err := child.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Errorf("the server ended with %v, not in order", err)
+	}
+	if n := strings.Count(stderr.String(), "felixd: warning: standard output takes nothing"); n != 1 {
+		t.Errorf("%d warnings: %s", n, stderr.String())
 	}
 }
 

@@ -103,12 +103,12 @@ func TestInMemoryRefusesDurableStreamsAndServesOthers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := runServer(t, []string{"--in-memory", "--http-addr", "127.0.0.1:0", "--kafka-addr", "off", "--admin-addr", "127.0.0.1:0"})
 	c := clientOf(t, s)
-	_, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: true, Shards: 1, Format: "raw"})
+	_, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"})
 	var refused *serverError
 	if !errors.As(err, &refused) || refused.Code != "no_storage" || refused.Action == "" {
 		t.Errorf("a durable stream: %v", err)
 	}
-	if _, err := c.create(t.Context(), stream("telemetry"), definitionDocument{Shards: 1, Format: "raw"}); err != nil {
+	if _, err := c.create(t.Context(), stream("telemetry"), definitionDocument{Durable: new(false), Shards: new(1), Format: "raw"}); err != nil {
 		t.Fatal(err)
 	}
 	publishText(t, c, stream("telemetry"), "t", 0)

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"felix.local/felix/auth"
@@ -21,12 +23,17 @@ import (
 // It is started in this order, and stopped in the opposite one:
 //
 //	credentials, TLS, all listeners bound: what is wrong there is known at once
+//	descriptors      shared between segments and connections
 //	admin            /live answers, /ready says that the streams are being opened
 //	broker           recovery
 //	HTTP and Kafka   connections that came meanwhile waited to be accepted
 type server struct {
-	config   serverConfig
-	out      *output
+	config serverConfig
+	out    *output
+	// warnings take what nobody asked for and somebody should know, a line each.
+	warnings io.Writer
+	// unheard says that standard output took something no longer.
+	unheard  bool
 	logger   *slog.Logger
 	exporter *metrics.Metrics
 	// credentials are nil when everybody may do everything.
@@ -49,13 +56,23 @@ type door struct {
 	ended chan struct{}
 }
 
-func newServer(config serverConfig, out *output, logger *slog.Logger) *server {
+func newServer(config serverConfig, out *output, warnings io.Writer, logger *slog.Logger) *server {
 	exporter := metrics.New()
 	exporter.AddProcess()
-	config.shareDescriptors(descriptorLimit())
-	logger.Info("descriptors are shared", "segments", config.broker.Engine.OpenFilesMax,
-		"http_connections", config.httpConnectionsMax, "kafka_connections", config.kafkaConnectionsMax)
-	return &server{config: config, out: out, logger: logger, exporter: exporter, failed: make(chan error, 3)}
+	return &server{config: config, out: out, warnings: warnings, logger: logger, exporter: exporter, failed: make(chan error, 3)}
+}
+
+// say prints an event. Output that takes nothing must not end a server that works, so
+// that is warned about once.
+func (s *server) say(e event) {
+	if err := s.out.emit(e); err != nil && !s.unheard {
+		s.unheard = true
+		s.warn("standard output takes nothing, and the server goes on without: %v", err)
+	}
+}
+
+func (s *server) warn(format string, args ...any) {
+	fmt.Fprintf(s.warnings, "felixd: warning: "+format+"\n", args...)
 }
 
 // start returns once everything serves. When it fails, nothing is left running.
@@ -65,6 +82,11 @@ func (s *server) start(ctx context.Context) (err error) {
 			err = errors.Join(err, s.abandon())
 		}
 	}()
+	if err := s.config.shareDescriptors(descriptorLimit()); err != nil {
+		return err
+	}
+	s.logger.Info("descriptors are shared", "segments", s.config.broker.Engine.OpenFilesMax,
+		"http_connections", s.config.httpConnectionsMax, "kafka_connections", s.config.kafkaConnectionsMax, "admin_connections", s.config.adminConnectionsMax)
 	tlsConfig, err := s.secure()
 	if err != nil {
 		return err
@@ -72,7 +94,11 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err := s.bind(); err != nil {
 		return err
 	}
+	s.warnOfExposure()
 	s.serveAdmin(tlsConfig)
+	if root := s.config.broker.Root; root != "" {
+		s.say(openingEvent{Dir: root, Default: s.config.defaultDir, Fsync: fsyncText(s.config.broker.Engine, root)})
+	}
 	s.config.broker.Engine.Observer = s.exporter
 	if s.broker, err = broker.Open(ctx, s.config.broker); err != nil {
 		return err
@@ -86,7 +112,8 @@ func (s *server) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.ready.set(phaseServing)
-	return s.announce()
+	s.announce()
+	return nil
 }
 
 // secure reads credentials and certificates and refuses what they leave open.
@@ -143,8 +170,10 @@ func (s *server) serveAdmin(tlsConfig *tls.Config) {
 	if s.admin == nil {
 		return
 	}
-	admin := newAdminServer(adminHandler(&s.ready, s.exporter.Handler(), guard{s.credentials}))
-	s.admin.listener = encrypted(s.admin.listener, tlsConfig, "h2", "http/1.1")
+	entrance := newTurnstile(s.admin.listener, s.config.adminConnectionsMax)
+	entry := guard{credentials: s.credentials, bound: entrance.Addr(), names: append(slices.Clone(s.config.hosts), s.config.adminAddr)}
+	admin := newAdminServer(adminHandler(&s.ready, s.exporter.Handler(), entry), entrance, s.logger)
+	s.admin.listener = encrypted(entrance, tlsConfig, "h2", "http/1.1")
 	s.run(s.admin, admin.Serve, admin.Shutdown)
 }
 
@@ -168,7 +197,7 @@ func (d *door) boundAddr() string {
 }
 
 // announce says what serves where.
-func (s *server) announce() error {
+func (s *server) announce() {
 	backend := storageEvent{Dir: s.config.broker.Root, Default: s.config.defaultDir, Fsync: fsyncText(s.config.broker.Engine, s.config.broker.Root)}
 	if store := s.broker.Store(); store != nil {
 		backend.Backend, backend.Reason = backendName(store.Backend()), store.Backend().Reason
@@ -193,11 +222,8 @@ func (s *server) announce() error {
 	}
 	events = append(events, readyEvent{HTTP: s.http.boundAddr(), Kafka: s.kafka.boundAddr(), Admin: s.admin.boundAddr()})
 	for _, e := range events {
-		if err := s.out.emit(e); err != nil {
-			return err
-		}
+		s.say(e)
 	}
-	return nil
 }
 
 func (s *server) authText() string {
@@ -216,12 +242,13 @@ func (s *server) authText() string {
 
 // reload reads the credentials again; when they cannot be used, those in effect
 // stay. Certificates need no signal.
-func (s *server) reload() error {
-	e := reloadedEvent{OK: true}
+func (s *server) reload() {
+	e := reloadedEvent{OK: true, File: s.config.credentialsFile}
 	if s.credentials != nil {
 		if err := s.credentials.Reload(); err != nil {
-			e = reloadedEvent{Problem: oneLine(err)}
+			e.OK, e.Problem = false, oneLine(err)
 		}
+		e.Principals = s.credentials.Stats().Principals
 	}
-	return s.out.emit(e)
+	s.say(e)
 }

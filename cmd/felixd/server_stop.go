@@ -15,7 +15,7 @@ func (s *server) stop(reason string) error {
 	s.ready.set(phaseStopping)
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.shutdownTimeout)
 	defer cancel()
-	said := s.out.emit(stoppingEvent{Reason: reason, TimeoutSeconds: int(s.config.shutdownTimeout.Seconds())})
+	s.say(stoppingEvent{Reason: reason, TimeoutSeconds: int(s.config.shutdownTimeout.Seconds())})
 	result := stoppedEvent{Poisoned: []string{}}
 	for _, u := range s.broker.Health().Unavailable {
 		if u.State == broker.StatePoisoned {
@@ -34,11 +34,11 @@ func (s *server) stop(reason string) error {
 	if err != nil {
 		result.Problem = oneLine(err)
 	}
-	said = errors.Join(said, s.out.emit(result))
+	s.say(result)
 	if err == nil && !result.OK {
 		err = fmt.Errorf("%d acknowledged bytes were not synced", result.UnsyncedBytes)
 	}
-	return errors.Join(err, said)
+	return err
 }
 
 // closeDoors ends HTTP and Kafka, both at once. Clients that do not come to an end

@@ -14,7 +14,7 @@ import (
 
 type streamsCommands struct {
 	List   streamsListCommand   `cmd:"" help:"List the streams."`
-	Create streamsCreateCommand `cmd:"" help:"Create a stream, or bring one that exists up to more shards or another retention."`
+	Create streamsCreateCommand `cmd:"" help:"Create a stream, or change what is given of one that exists: more shards, another retention."`
 	Show   streamsShowCommand   `cmd:"" help:"Describe a stream and its shards."`
 	Delete streamsDeleteCommand `cmd:"" help:"Delete a stream and its records."`
 	Trim   streamsTrimCommand   `cmd:"" help:"Delete records below an offset, or run a retention pass now."`
@@ -135,18 +135,19 @@ func (c *streamsListCommand) Run(a *app) error {
 type streamsCreateCommand struct {
 	streamFlags
 	InMemory         bool   `name:"in-memory" help:"keep records in memory only"`
-	Shards           int    `name:"shards" default:"1" placeholder:"N" help:"shards"`
-	Format           string `name:"format" default:"raw" enum:"raw,kafka" placeholder:"raw|kafka" help:"raw: a record is its value; kafka: key, value and headers"`
-	Fsync            string `name:"fsync" enum:",none,periodic,on_commit" default:"" placeholder:"MODE" help:"what an acknowledgement means: none, periodic or on_commit; without it the server's default"`
-	RetentionBytes   *int64 `name:"retention-bytes" placeholder:"BYTES" help:"bytes to keep per shard, 0 for all; without it the server's default"`
-	RetentionSeconds *int64 `name:"retention-seconds" placeholder:"S" help:"seconds to keep records, 0 for ever; without it the server's default"`
+	Shards           *int   `name:"shards" placeholder:"N" help:"shards; a new stream has 1 without it"`
+	Format           string `name:"format" enum:",raw,kafka" default:"" placeholder:"raw|kafka" help:"raw: a record is its value, as in a new stream without it; kafka: key, value and headers"`
+	Fsync            string `name:"fsync" enum:",none,periodic,on_commit" default:"" placeholder:"MODE" help:"what an acknowledgement means: none, periodic or on_commit; a new stream has the server's default without it"`
+	RetentionBytes   *int64 `name:"retention-bytes" placeholder:"BYTES" help:"bytes to keep per shard, 0 for all; a new stream has the server's default without it"`
+	RetentionSeconds *int64 `name:"retention-seconds" placeholder:"S" help:"seconds to keep records, 0 for ever; a new stream has the server's default without it"`
 }
 
-// definitionDocument is what a stream is created with.
+// definitionDocument is what a stream is created with, or what of it is changed: only
+// what was given is sent, and the server knows what the rest means.
 type definitionDocument struct {
-	Durable          bool   `json:"durable"`
-	Shards           int    `json:"shards"`
-	Format           string `json:"format"`
+	Durable          *bool  `json:"durable,omitempty"`
+	Shards           *int   `json:"shards,omitempty"`
+	Format           string `json:"format,omitempty"`
 	Fsync            string `json:"fsync,omitempty"`
 	RetentionBytes   *int64 `json:"retention_bytes,omitempty"`
 	RetentionSeconds *int64 `json:"retention_seconds,omitempty"`
@@ -158,10 +159,14 @@ func (c *streamsCreateCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	created, err := server.create(a.ctx, name, definitionDocument{
-		Durable: !c.InMemory, Shards: c.Shards, Format: c.Format, Fsync: c.Fsync,
+	definition := definitionDocument{
+		Shards: c.Shards, Format: c.Format, Fsync: c.Fsync,
 		RetentionBytes: c.RetentionBytes, RetentionSeconds: c.RetentionSeconds,
-	})
+	}
+	if c.InMemory {
+		definition.Durable = new(false)
+	}
+	created, err := server.create(a.ctx, name, definition)
 	if err != nil {
 		return err
 	}

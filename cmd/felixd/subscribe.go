@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"felix.local/felix/broker"
 )
@@ -60,7 +61,7 @@ func (e feedRecord) payload() []byte {
 // shownBytes shows text as it is and anything else quoted.
 func shownBytes(text *string, other []byte) string {
 	switch {
-	case text != nil && strings.ContainsFunc(*text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+	case text != nil && strings.ContainsFunc(*text, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
 		return strconv.Quote(*text) // control characters are not for a terminal
 	case text != nil:
 		return *text

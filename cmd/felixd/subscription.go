@@ -126,7 +126,7 @@ func (s *subscription) connect(ctx context.Context, to subscriber) (err error) {
 	defer cancel()
 	answer, err := s.client.do(ctx, request{method: http.MethodGet, path: streamPath(s.name, "subscribe"), query: query, header: header})
 	if err != nil {
-		return err
+		return missing(err, s.name)
 	}
 	defer answer.Body.Close()
 	silence := time.AfterFunc(feedSilenceMax, cancel)

@@ -20,6 +20,7 @@ func brokerTotals() []sourced[broker.Stats] {
 	type S = broker.Stats
 	return []sourced[broker.Stats]{
 		counterOf("sub_queue_dropped_total", "Records of in-memory streams that full subscriptions missed.", func(s S) float64 { return float64(s.DroppedRecords) }),
+		counterOf("publish_duplicates_total", "Publishes of idempotent producers that were stored already and answered again.", func(s S) float64 { return float64(s.Duplicates) }),
 		counterOf("broker_published_records_total", "Records of acknowledged publishes.", func(s S) float64 { return float64(s.PublishedRecords) }),
 		counterOf("broker_published_bytes_total", "Bytes of acknowledged publishes.", func(s S) float64 { return float64(s.PublishedBytes) }),
 		counterOf("broker_delivered_records_total", "Records handed to subscriptions.", func(s S) float64 { return float64(s.DeliveredRecords) }),
