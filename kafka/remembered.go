@@ -51,6 +51,9 @@ type rememberedProducer struct {
 	// using counts those who wait for its turn or have it, guarded by remembered.mu.
 	using   int
 	batches []rememberedBatch
+	// failed: its first batch was tried and failed, so that those behind it are early,
+	// and not of a producer that nobody knows. Clients take the latter for a loss.
+	failed bool
 }
 
 type rememberedBatch struct {
@@ -84,11 +87,16 @@ func (p *rememberedProducer) publishDurable(ctx context.Context, s *broker.Strea
 	got, err := s.PublishProduced(ctx, broker.Explicit(int(p.key.shard)), batch, messages...)
 	p.turn <- struct{}{} // nobody has it for long
 	defer func() { <-p.turn }()
-	switch known := p.find(b); {
+	known := p.find(b)
+	switch {
 	case err == nil && known == nil:
 		p.add(rememberedBatch{b, got.First})
 	case refuses(engine.SequenceExpired)(err) && known != nil:
 		return known.published(p.key.shard), nil
+	case refuses(engine.SequenceUnknown)(err) && p.failed:
+		return got, p.refusal(b, engine.SequenceGap)
+	case err != nil:
+		p.fail(b, err)
 	}
 	return got, err
 }
@@ -110,6 +118,8 @@ func (p *rememberedProducer) publishMemory(ctx context.Context, s *broker.Stream
 	got, err := s.Publish(ctx, broker.Explicit(int(p.key.shard)), messages...)
 	if err == nil {
 		p.add(rememberedBatch{b, got.First})
+	} else {
+		p.fail(b, err)
 	}
 	return got, err
 }
@@ -135,7 +145,7 @@ func (r *remembered) leave(p *rememberedProducer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.using--
-	if p.using == 0 && len(p.batches) == 0 {
+	if p.using == 0 && len(p.batches) == 0 && !p.failed {
 		r.forgetLocked(r.mu.entries[p.key])
 	}
 	for at := r.mu.recent.Back(); at != nil && r.mu.recent.Len() > r.max; {
@@ -155,10 +165,14 @@ func (r *remembered) forgetLocked(at *list.Element) {
 // look says what a batch is: one that is known, one that is refused, or the next.
 func (p *rememberedProducer) look(b producedBatch) (known *rememberedBatch, refused engine.SequenceReason) {
 	if len(p.batches) == 0 {
-		if b.sequence != 0 {
+		switch {
+		case b.sequence == 0:
+			return nil, 0
+		case p.failed:
+			return nil, engine.SequenceGap
+		default:
 			return nil, engine.SequenceUnknown
 		}
-		return nil, 0
 	}
 	if known := p.find(b); known != nil {
 		return known, 0
@@ -199,6 +213,14 @@ func (p *rememberedProducer) add(b rememberedBatch) {
 		p.batches = append(p.batches[:0], p.batches[1:]...)
 	}
 	p.batches = append(p.batches, b)
+	p.failed = false
+}
+
+// fail notes that a batch was not stored, as far as is known.
+func (p *rememberedProducer) fail(b producedBatch, err error) {
+	if b.sequence == 0 && !is[*engine.SequenceError](err) {
+		p.failed = true
+	}
 }
 
 func (p *rememberedProducer) refusal(b producedBatch, reason engine.SequenceReason) error {
