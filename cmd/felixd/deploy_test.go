@@ -208,6 +208,22 @@ func TestTheExampleSettingsAreValid(t *testing.T) {
 	}
 }
 
+// A check that asks whether a store would work here, as the image's once was, says
+// nothing about the server in it.
+func TestTheImageServesAndItsHealthCheckAsksTheServer(t *testing.T) {
+	for path, lines := range map[string][]string{
+		"../Dockerfile.linux": {`CMD ["serve"]`, `  CMD ["/usr/local/bin/felixd", "ready"]`, `ENTRYPOINT ["/usr/local/bin/felixd"]`},
+		"compose.yaml":        {`      test: ["CMD", "/usr/local/bin/felixd", "ready"]`, "      # FELIX_ADMIN: https://localhost:9644", "      # FELIX_CA_FILE: /etc/felix/tls.crt"},
+	} {
+		text := deployFile(t, path)
+		for _, line := range lines {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				t.Errorf("%s lacks the line %q", path, line)
+			}
+		}
+	}
+}
+
 func TestTheUnitIsValid(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"felix.local/felix/broker"
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/recovery"
@@ -161,4 +162,22 @@ func scrape(t *testing.T, m *Metrics, prefix string) []string {
 		}
 	}
 	return lines
+}
+
+// fakeBroker says what a test gives it.
+type fakeBroker struct{ stats broker.Stats }
+
+func (f fakeBroker) Stats() broker.Stats   { return f.stats }
+func (f fakeBroker) Health() broker.Health { return broker.Health{} }
+
+func TestRepeatedPublishesOfProducersAreCounted(t *testing.T) {
+	m := New()
+	m.AttachBroker(fakeBroker{broker.Stats{Duplicates: 7}})
+	want := `# HELP felix_publish_duplicates_total Publishes of idempotent producers that were stored already and answered again.
+# TYPE felix_publish_duplicates_total counter
+felix_publish_duplicates_total 7
+`
+	if err := testutil.GatherAndCompare(m.Gatherer(), strings.NewReader(want), "felix_publish_duplicates_total"); err != nil {
+		t.Error(err)
+	}
 }
