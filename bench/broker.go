@@ -63,7 +63,7 @@ func (s *Subscribers) take(ctx context.Context, i int, sub *broker.Subscription)
 	}
 }
 
-// Close ends them and gives the first that failed. Delivered is final then.
+// Close ends them and joins what failed. Delivered is final then.
 func (s *Subscribers) Close() error {
 	s.stop()
 	s.wait.Wait()

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -22,11 +23,18 @@ type Broker struct {
 	files *files
 
 	counters counters
-	// ringBytes is the weight of the rings of all durable shards.
-	ringBytes atomic.Int64
-	// draining refuses new work; drained is closed with it.
+	// ringBytes is the weight of the rings of all durable shards, memoryBytes that of
+	// in-memory streams: rings, and what their subscriptions have queued.
+	ringBytes, memoryBytes atomic.Int64
+	rings                  rings
+	// scratches are of publishes, for further ones.
+	scratches sync.Pool
+	// draining refuses new work; drained is closed with it, and life, which changes of
+	// definitions live in, ends.
 	draining atomic.Bool
 	drained  chan struct{}
+	life     context.Context
+	endLife  context.CancelFunc
 	// changing is held by whoever changes a definition: a lock that a context can
 	// give up on.
 	changing chan struct{}
@@ -48,7 +56,9 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{cfg: cfg, drained: make(chan struct{}), changing: make(chan struct{}, 1)}
+	b.life, b.endLife = context.WithCancel(context.Background())
 	b.mu.streams = make(map[StreamName]*Stream)
+	b.scratches.New = func() any { return new(scratch) }
 	if cfg.Root == "" {
 		return b, nil
 	}
@@ -78,7 +88,8 @@ func (c *Config) setDefaults() {
 		}
 	}
 	for value, standard := range map[*int64]int64{
-		&c.RingBytes: DefaultRingBytes, &c.RingBytesTotal: DefaultRingBytesTotal, &c.PageBytes: DefaultPageBytes, &c.BatchBytesMax: DefaultBatchBytesMax,
+		&c.RingBytes: DefaultRingBytes, &c.RingBytesTotal: DefaultRingBytesTotal,
+		&c.MemoryBytesTotal: DefaultMemoryBytesTotal, &c.PageBytes: DefaultPageBytes, &c.BatchBytesMax: DefaultBatchBytesMax,
 	} {
 		if *value == 0 {
 			*value = standard
@@ -102,6 +113,7 @@ func (c *Config) validate() error {
 		{"RingRecords", int64(c.RingRecords)},
 		{"RingBytes", c.RingBytes},
 		{"RingBytesTotal", c.RingBytesTotal},
+		{"MemoryBytesTotal", c.MemoryBytesTotal},
 		{"SubscriberQueue", int64(c.SubscriberQueue)},
 		{"PageBytes", c.PageBytes},
 		{"StreamsMax", int64(c.StreamsMax)},
@@ -167,24 +179,28 @@ func (b *Broker) table() []*Stream {
 	return streams
 }
 
-// Drain refuses new publishes and subscriptions with *ClosedError. Those under way
-// go on: publishes to their acknowledgement, subscriptions until they have
-// delivered everything.
+// Drain refuses new publishes and subscriptions with *ClosedError, and asks changes of
+// definitions to end. Others under way go on: publishes to their acknowledgement,
+// subscriptions until they have delivered everything.
 func (b *Broker) Drain() {
 	if !b.draining.Swap(true) {
 		close(b.drained)
+		b.endLife()
 	}
 }
 
 // Close drains, closes the store and says what was not synced. When ctx ends first,
 // Close may be called again to go on.
+//
+// The root is not given up while a definition is being changed. A change that hangs
+// gets half of the time that ctx leaves; then the logs are closed without it.
 func (b *Broker) Close(ctx context.Context) error {
 	b.Drain()
-	if err := b.change(ctx); err != nil {
-		return err
+	_, changed, err := b.change(half(ctx))
+	if err != nil {
+		return errors.Join(fmt.Errorf("a change of a stream's definition does not end: %w", err), b.closeLogs(ctx))
 	}
-	defer b.changed()
-	var err error
+	defer changed()
 	if b.store != nil {
 		err = b.store.Close(ctx)
 	}
@@ -203,17 +219,71 @@ func (s *Stream) end(err error) {
 	}
 }
 
-// change takes the right to change definitions; changed gives it back.
-func (b *Broker) change(ctx context.Context) error {
-	select {
-	case b.changing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// closeLogs flushes and closes the logs of all streams, a few at a time.
+func (b *Broker) closeLogs(ctx context.Context) error {
+	const atOnce = 16
+	var (
+		wait  sync.WaitGroup
+		slots = make(chan struct{}, atOnce)
+		mu    sync.Mutex
+		errs  []error
+	)
+	for _, s := range b.table() {
+		if s.err != nil {
+			continue
+		}
+		for _, h := range *s.shards.Load() {
+			slots <- struct{}{}
+			wait.Go(func() {
+				defer func() { <-slots }()
+				if err := closeAll(ctx, []*shard{h}); err != nil && !errors.Is(err, engine.ErrClosed) {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			})
+		}
 	}
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
-func (b *Broker) changed() { <-b.changing }
+// half is ctx with half of the time it has left.
+func half(ctx context.Context) context.Context {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx
+	}
+	// It ends with ctx, or by itself soon after.
+	part, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+	context.AfterFunc(part, cancel)
+	return part
+}
+
+// change takes the right to change definitions; changed gives it back. What is done with
+// it lives in inner, which ends with ctx and when the broker drains.
+func (b *Broker) change(ctx context.Context) (inner context.Context, changed func(), err error) {
+	select {
+	case b.changing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	inner, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(b.life, cancel)
+	return inner, func() {
+		stop()
+		cancel()
+		<-b.changing
+	}, nil
+}
+
+// orClosed says that a change of a definition ended because the broker drains.
+func (b *Broker) orClosed(err error) error {
+	if b.draining.Load() && errors.Is(err, context.Canceled) {
+		return &ClosedError{}
+	}
+	return err
+}
 
 func (b *Broker) nowMicros() uint64 {
 	if b.cfg.Engine.NowMicros != nil {

@@ -3,7 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +27,7 @@ func (b *Broker) openStreams(ctx context.Context) error {
 			b.registerUnreadable(file, err)
 		case d.Deleting:
 			if err := b.finishDeletion(ctx, d); err != nil {
-				b.registerUnreadable(file, err)
+				b.registerUnfinished(d, err)
 			}
 		default:
 			s := b.newStream(d)
@@ -41,12 +41,22 @@ func (b *Broker) openStreams(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.lowerFloors()
+	b.lowerFloors(ctx)
+	return nil
 }
 
-// registerUnreadable lists a stream whose definition cannot be read, or whose
-// deletion cannot be finished, under what the file's name tells, so that it is seen
-// and its name is not given away.
+// registerUnfinished lists a stream whose deletion could not be finished.
+func (b *Broker) registerUnfinished(d definition, err error) {
+	b.cfg.Logger.Error("a stream's deletion could not be finished; delete it again", "stream", d.name().String(), "error", err)
+	s := b.newStream(d)
+	s.deleting.Store(true)
+	s.end(&DeletedError{Stream: s.name})
+	b.register(s, d.Shards)
+}
+
+// registerUnreadable lists a stream whose definition cannot be read, or not be written
+// where it has to, under what the file's name tells, so that it is seen and its name is
+// not given away.
 func (b *Broker) registerUnreadable(file string, err error) {
 	b.cfg.Logger.Error("a stream is not served", "error", err)
 	b.mu.Lock()
@@ -114,28 +124,38 @@ func (b *Broker) openShard(ctx context.Context, s *Stream, h *shard) {
 
 // lowerFloors writes definitions anew whose floor lies past the end of a log: the
 // directory was put back from an older copy, say. The floor would hide what is
-// published from now on.
-func (b *Broker) lowerFloors() error {
+// published from now on, so a stream whose definition cannot be written is not served.
+func (b *Broker) lowerFloors(ctx context.Context) {
 	for _, s := range b.table() {
-		if s.err != nil {
+		if s.err != nil || s.deleting.Load() {
 			continue
 		}
-		def := s.def
+		d := s.def
 		for _, h := range *s.shards.Load() {
-			if h.log != nil && def.floor(h.index) > h.log.TailOffset() {
-				def = def.withFloor(h.index, h.log.TailOffset())
+			if h.log != nil && d.floor(h.index) > h.log.TailOffset() {
+				d = d.withFloor(h.index, h.log.TailOffset())
 				h.lowerFloor(h.log.TailOffset())
 			}
 		}
-		if len(def.Floors) == 0 || fmt.Sprint(def.Floors) == fmt.Sprint(s.def.Floors) {
+		if slices.Equal(d.Floors, s.def.Floors) {
 			continue
 		}
-		if err := b.save(def); err != nil {
-			return err
+		if err := b.save(d); err != nil {
+			b.withdraw(s, errors.Join(err, closeAll(ctx, *s.shards.Load())))
+			continue
 		}
-		s.def = def
+		s.def = d
 	}
-	return nil
+}
+
+// withdraw ends a stream that was opened and cannot be served.
+func (b *Broker) withdraw(s *Stream, err error) {
+	s.end(err)
+	b.mu.Lock()
+	delete(b.mu.streams, s.name)
+	b.mu.shards -= s.Shards()
+	b.mu.Unlock()
+	b.registerUnreadable(fileName(s.name), err)
 }
 
 func (h *shard) lowerFloor(offset uint64) {
@@ -161,10 +181,11 @@ func (b *Broker) CreateStream(ctx context.Context, name StreamName, cfg StreamCo
 	if err := b.admissible(name, cfg); err != nil {
 		return nil, false, err
 	}
-	if err := b.change(ctx); err != nil {
+	ctx, changed, err := b.change(ctx)
+	if err != nil {
 		return nil, false, err
 	}
-	defer b.changed()
+	defer changed()
 	if b.draining.Load() {
 		return nil, false, &ClosedError{}
 	}
@@ -173,14 +194,14 @@ func (b *Broker) CreateStream(ctx context.Context, name StreamName, cfg StreamCo
 		if err := s.registered(); err != nil {
 			return nil, false, err
 		}
-		return s, false, b.update(ctx, s, cfg)
+		return s, false, b.orClosed(b.update(ctx, s, cfg))
 	}
 	var missing *NotFoundError
 	if !errors.As(err, &missing) {
 		return nil, false, err
 	}
 	s, err = b.create(ctx, name, cfg)
-	return s, err == nil, err
+	return s, err == nil, b.orClosed(err)
 }
 
 // admissible refuses a definition that no stream could have.
@@ -233,13 +254,24 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 	shards := *s.shards.Load()
 	err := b.openAll(ctx, s, shards)
 	if err == nil {
-		err = b.save(d)
+		err = b.saveNew(d)
 	}
 	if err != nil {
 		return nil, errors.Join(err, closeAll(context.WithoutCancel(ctx), shards))
 	}
 	b.register(s, len(shards))
 	return s, nil
+}
+
+// saveNew saves the definition of a stream that does not exist yet, or leaves none.
+func (b *Broker) saveNew(d definition) error {
+	err := b.save(d)
+	var unsure *DefinitionError
+	if errors.As(err, &unsure) && unsure.Replaced {
+		// Left there, the stream would come to be at the next start.
+		return errors.Join(err, b.files.remove(d.name()))
+	}
+	return err
 }
 
 // room refuses more than the server may hold.
@@ -315,14 +347,12 @@ func (b *Broker) retain(s *Stream, cfg StreamConfig) error {
 	r, former := d.retention(b.cfg.Engine), *s.retention.Load()
 	err := s.setRetention(r)
 	if err == nil {
-		err = b.save(d)
+		err = s.adopt(d, func() { s.retention.Store(&r) })
 	}
-	if err != nil {
+	if *s.retention.Load() == former {
 		return errors.Join(err, s.setRetention(former))
 	}
-	s.def = d
-	s.retention.Store(&r)
-	return nil
+	return err
 }
 
 func (s *Stream) setRetention(r retention) error {
@@ -343,17 +373,18 @@ func (s *Stream) Grow(ctx context.Context, shards int) error {
 	if shards > b.cfg.ShardsMax {
 		return &TooLargeError{Stream: s.name, What: "the number of shards", Size: int64(shards), Max: int64(b.cfg.ShardsMax)}
 	}
-	if err := b.change(ctx); err != nil {
+	ctx, changed, err := b.change(ctx)
+	if err != nil {
 		return err
 	}
-	defer b.changed()
+	defer changed()
 	if err := s.registered(); err != nil {
 		return err
 	}
 	if shards <= s.Shards() {
 		return &ConflictError{Stream: s.name, Field: "shards", Has: strconv.Itoa(s.Shards()), Asked: strconv.Itoa(shards)}
 	}
-	return b.grow(ctx, s, shards)
+	return b.orClosed(b.grow(ctx, s, shards))
 }
 
 // registered refuses to change a stream that is not in the table any more, or
@@ -379,16 +410,18 @@ func (b *Broker) grow(ctx context.Context, s *Stream, count int) error {
 	}
 	d := s.def
 	d.Shards = count
+	grown := false
 	err := b.openAll(ctx, s, more)
 	if err == nil {
-		err = b.save(d)
+		err = s.adopt(d, func() {
+			grown = true
+			b.register(s, len(more))
+			shards := append(append([]*shard(nil), old...), more...)
+			s.shards.Store(&shards)
+		})
 	}
-	if err != nil {
+	if !grown {
 		return errors.Join(err, closeAll(context.WithoutCancel(ctx), more))
 	}
-	s.def = d
-	b.register(s, len(more))
-	shards := append(append([]*shard(nil), old...), more...)
-	s.shards.Store(&shards)
-	return nil
+	return err
 }

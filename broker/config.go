@@ -12,8 +12,10 @@ const (
 	DefaultRingRecords      = 1024
 	DefaultRingBytes        = 4 << 20
 	DefaultRingBytesTotal   = 256 << 20
+	DefaultMemoryBytesTotal = 512 << 20
 	DefaultSubscriberQueue  = 512
 	DefaultPageBytes        = 1 << 20
+	DefaultPageRecords      = 1024
 	DefaultStreamsMax       = 10_000
 	DefaultShardsMax        = 1024
 	DefaultShardsTotalMax   = 20_000
@@ -46,9 +48,13 @@ type Config struct {
 	// is always held. 0 takes the default.
 	RingRecords int
 	RingBytes   int64
-	// RingBytesTotal bounds the rings of all durable shards together; a shard that
-	// would go beyond holds fewer records, down to its newest.
+	// RingBytesTotal bounds the rings of all durable shards together: those of idle
+	// shards are emptied first, then the one that grows holds fewer records.
 	RingBytesTotal int64
+	// MemoryBytesTotal bounds what in-memory streams hold together, in rings and for
+	// their subscriptions. Beyond it rings give up their oldest records, subscriptions
+	// miss what they have no room for, and then publishes are refused.
+	MemoryBytesTotal int64
 	// SubscriberQueue is how many records a subscription may be behind before it is
 	// full; at most RingRecords on a durable stream.
 	SubscriberQueue int
@@ -168,7 +174,7 @@ type SubscribeOptions struct {
 	WhenFull WhenFull
 	// PageBytes bounds one Delivery in payload bytes; 0 is the broker's.
 	PageBytes int64
-	// PageRecords bounds one Delivery in records; 0 is the engine's bound.
+	// PageRecords bounds one Delivery in records; 0 is DefaultPageRecords.
 	PageRecords int
 }
 
@@ -191,6 +197,9 @@ type Page struct {
 	Records []Record
 	// Base and Next bound the shard's view when it was read.
 	Base, Next uint64
+	// Continue is the offset to read from next. It lies behind the last record, or,
+	// without one, behind offsets that hold nothing for readers.
+	Continue uint64
 }
 
 // RetentionResult says what a pass over a stream removed.

@@ -15,10 +15,15 @@ import (
 // After an error the stream either goes on as if nothing had happened, or answers
 // *DeletedError, and deleting it again goes on.
 func (b *Broker) DeleteStream(ctx context.Context, name StreamName) error {
-	if err := b.change(ctx); err != nil {
+	return b.orClosed(b.deleteStream(ctx, name))
+}
+
+func (b *Broker) deleteStream(ctx context.Context, name StreamName) error {
+	ctx, changed, err := b.change(ctx)
+	if err != nil {
 		return err
 	}
-	defer b.changed()
+	defer changed()
 	if b.draining.Load() {
 		return &ClosedError{}
 	}
@@ -36,6 +41,7 @@ func (b *Broker) DeleteStream(ctx context.Context, name StreamName) error {
 	// Also when the file says it and a power loss may yet undo that: the next start
 	// would delete what is acknowledged from here on.
 	s.def = d
+	s.deleting.Store(true)
 	s.end(&DeletedError{Stream: name})
 	if err != nil {
 		return errors.Join(err, closeAll(ctx, *s.shards.Load()))

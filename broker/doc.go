@@ -46,5 +46,7 @@
 //	Broker.changing    definitions: one change at a time; held across disk work
 //	Broker.mu          the table of streams; never held across disk work
 //	engine.Log's own   Committed and Poisoned are called by the log
-//	Shard.mu           ring, bounds, subscribers; calls nothing
+//	Watch.mu           what it watches
+//	Shard.mu           ring, bounds, subscribers
+//	rings.mu           the shards whose rings share a bound; calls nothing
 package broker

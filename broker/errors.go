@@ -75,6 +75,18 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the server has reached its limit of %d %s", e.Max, e.What)
 }
 
+// MemoryError refuses a publish to an in-memory stream: all of them together hold as
+// much as they may. Nothing was published.
+type MemoryError struct {
+	Stream StreamName
+	// Max is in bytes.
+	Max int64
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("stream %s: in-memory streams and their subscriptions hold the %d bytes they may; a slow subscription has to go on first", e.Stream, e.Max)
+}
+
 // FormatError refuses a key or headers on a stream whose format holds none.
 type FormatError struct {
 	Stream StreamName
@@ -137,6 +149,13 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 type DeletedError struct{ Stream StreamName }
 
 func (e *DeletedError) Error() string { return "stream " + e.Stream.String() + " was deleted" }
+
+// UnfinishedError says that a stream's deletion has begun and could not be finished.
+type UnfinishedError struct{ Stream StreamName }
+
+func (e *UnfinishedError) Error() string {
+	return "the deletion of stream " + e.Stream.String() + " is not finished; delete it again"
+}
 
 // ClosedError says that the broker is closing.
 type ClosedError struct{}

@@ -66,7 +66,10 @@ func (f *files) open(root string) ([]string, error) {
 		}
 	}
 	// A name that was seen is believed to stay.
-	return names, f.flushDir(f.dir)
+	if err := f.flushDir(f.dir); err != nil {
+		return nil, &DefinitionError{Path: f.dir, Op: "listing", Err: err}
+	}
+	return names, nil
 }
 
 func (f *files) flushDir(dir string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,7 +155,7 @@ func (r *orderRun) check(subscribed [][]seen, acknowledged, disk []seen) {
 	}
 }
 
-// backends opens a broker on the ring and on the pool.
+// onBackends runs a test on the ring and on the pool.
 func onBackends(t *testing.T, test func(t *testing.T, cfg broker.Config)) {
 	for name, mode := range map[string]engine.IOURingMode{"ring": engine.IOURingRequire, "pool": engine.IOURingOff} {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +224,43 @@ func TestTheOrderIsOneInAnInMemoryStream(t *testing.T) {
 	r := &orderRun{t: t, ctx: t.Context(), stream: stream, publishers: 64, perPublisher: 100, subscribers: 8}
 	subscribed, acknowledged := r.run()
 	r.check(subscribed, acknowledged, r.onDisk())
+}
+
+// slowQueue lets every durable write and flush take a while.
+type slowQueue struct {
+	device.Queue
+	took atomic.Int64
+}
+
+func (q *slowQueue) Submit(ops ...*device.Op) {
+	for _, op := range ops {
+		if op.Kind == device.WriteDsync || op.Kind == device.Flush {
+			q.took.Add(1)
+			time.Sleep(2 * time.Millisecond) // the device's time
+		}
+	}
+	q.Queue.Submit(ops...)
+}
+
+func TestTheOrderIsOneWithASlowFlush(t *testing.T) {
+	slow := &slowQueue{Queue: fallback.Open(fallback.Options{})}
+	t.Cleanup(func() { _ = slow.Close() })
+	cfg := broker.Config{Root: t.TempDir(), Engine: engine.DefaultConfig(), RingRecords: 64}
+	cfg.Engine.FsyncMode, cfg.Engine.Queue, cfg.Engine.SegmentBytes = engine.FsyncOnCommit, slow, 64<<10
+	b := openBroker(t, cfg)
+	stream, _, err := b.CreateStream(t.Context(), orders, broker.StreamConfig{Durable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &orderRun{t: t, ctx: t.Context(), stream: stream, publishers: 64, perPublisher: 30, subscribers: 8}
+	subscribed, acknowledged := r.run()
+	r.check(subscribed, acknowledged, r.onDisk())
+	if flushes := slow.took.Load(); flushes == 0 || flushes > 64*30/2 {
+		t.Errorf("%d slow flushes for %d records: they are not shared", flushes, 64*30)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestNothingIsDeliveredOrAcknowledgedWhileItsFlushHangs(t *testing.T) {

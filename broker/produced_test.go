@@ -15,7 +15,9 @@ func TestABatchOfAProducerIsStoredAndDeliveredOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Close()
-	batch := func(sequence uint64) engine.ProducerBatch { return engine.ProducerBatch{Producer: 7, Sequence: sequence} }
+	batch := func(sequence uint64) engine.ProducerBatch {
+		return engine.ProducerBatch{Producer: 7, Sequence: sequence}
+	}
 	messages := []broker.Message{{Key: []byte("a"), Value: []byte("1")}, {Value: []byte("2")}}
 	for try := range 3 {
 		got, err := s.PublishProduced(t.Context(), broker.Explicit(1), batch(0), messages...)

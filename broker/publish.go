@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"felix.local/felix/engine"
 )
@@ -139,21 +138,19 @@ type scratch struct {
 // scratchBytesMax is the largest buffer that is kept for another publish.
 const scratchBytesMax = 1 << 20
 
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
-
 // append hands the messages to the log, which copies them before it returns.
 func (h *shard) append(ctx context.Context, batch *engine.ProducerBatch, messages []Message) (result engine.ProducedResult, err error) {
 	if h.log == nil {
 		return result, h.whyNot()
 	}
-	sc := scratches.Get().(*scratch)
+	sc := h.broker.scratches.Get().(*scratch)
 	sc.encode(h.format, messages)
 	if batch == nil {
 		result.AppendResult, err = h.log.Append(ctx, sc.records...)
 	} else {
 		result, err = h.log.AppendProduced(ctx, *batch, sc.records...)
 	}
-	sc.giveBack()
+	h.broker.giveBack(sc)
 	if err != nil {
 		return engine.ProducedResult{}, h.appendError(err)
 	}
@@ -182,11 +179,11 @@ func (sc *scratch) encode(format Format, messages []Message) {
 	}
 }
 
-func (sc *scratch) giveBack() {
+func (b *Broker) giveBack(sc *scratch) {
 	clear(sc.records)
 	sc.records, sc.envelopes = sc.records[:0], sc.envelopes[:0]
 	if cap(sc.envelopes) <= scratchBytesMax && cap(sc.records) <= scratchBytesMax/64 {
-		scratches.Put(sc)
+		b.scratches.Put(sc)
 	}
 }
 
@@ -209,52 +206,6 @@ func (h *shard) whyNot() error {
 		return h.mu.ended
 	}
 	return h.unavailable(h.mu.state, h.mu.reason)
-}
-
-// remember is a publish to an in-memory stream: offsets, ring and deliveries under
-// one lock.
-func (h *shard) remember(messages []Message) (engine.AppendResult, error) {
-	entries := h.kept(messages)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.mu.ended != nil {
-		return engine.AppendResult{}, h.mu.ended
-	}
-	first := h.mu.next
-	for _, e := range entries {
-		for _, sub := range h.mu.queues {
-			sub.queueLocked(h.mu.next, e)
-		}
-		h.mu.ring.push(e)
-		h.mu.next++
-	}
-	h.wakeLocked()
-	return engine.AppendResult{First: first, Last: h.mu.next - 1}, nil
-}
-
-// kept copies the messages as a log would.
-func (h *shard) kept(messages []Message) []entry {
-	sc := scratches.Get().(*scratch)
-	sc.encode(h.format, messages)
-	defer sc.giveBack()
-	left, now := int64(0), uint64(0)
-	for i := range sc.records {
-		left += int64(len(sc.records[i].Payload))
-	}
-	var copies slab
-	entries := make([]entry, len(sc.records))
-	for i := range sc.records {
-		r := &sc.records[i]
-		if r.TimestampMicros == 0 {
-			if now == 0 {
-				now = h.broker.nowMicros()
-			}
-			r.TimestampMicros = now
-		}
-		entries[i] = entry{r.TimestampMicros, copies.copy(r.Payload, left)}
-		left -= int64(len(r.Payload))
-	}
-	return entries
 }
 
 // waitForRoom waits until no subscription that holds publishers back is full. Nothing

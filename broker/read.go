@@ -44,7 +44,7 @@ func (h *shard) page(ctx context.Context, from uint64, maxBytes int64, maxRecord
 	}
 	logBase := h.logBase()
 	h.mu.Lock()
-	p := Page{Records: dst[:0], Base: min(h.baseLocked(logBase), h.mu.next), Next: h.mu.next}
+	p := Page{Records: dst[:0], Base: min(h.baseLocked(logBase), h.mu.next), Next: h.mu.next, Continue: from}
 	if err := h.readableLocked(from, p.Base); err != nil || from == p.Next {
 		h.mu.Unlock()
 		return p, err
@@ -56,7 +56,7 @@ func (h *shard) page(ctx context.Context, from uint64, maxBytes int64, maxRecord
 	h.mu.Unlock()
 	if held {
 		h.broker.counters.ringReads.Add(1)
-		return p, h.decode(&p.Records)
+		return p, h.decodePage(&p)
 	}
 	if h.log == nil {
 		// Below the ring of an in-memory stream there is nothing: baseLocked
@@ -97,7 +97,7 @@ func (h *shard) ringPageLocked(p *Page, from uint64, maxBytes int64, maxRecords 
 }
 
 func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int64, maxRecords int) (Page, error) {
-	records, err := h.log.ReadAtMost(ctx, from, maxBytes, maxRecords)
+	records, next, err := h.log.ReadNext(ctx, from, maxBytes, maxRecords)
 	if err != nil {
 		return p, h.readError(err)
 	}
@@ -109,11 +109,24 @@ func (h *shard) diskPage(ctx context.Context, p Page, from uint64, maxBytes int6
 		}
 	}
 	if len(p.Records) == 0 {
+		if next > from { // all that is there starts generations
+			p.Continue = min(next, p.Next)
+			return p, nil
+		}
 		// The log's readers see at least what its follower was told, unless a
 		// truncation or a failed flush took it back meanwhile.
 		return p, h.takenBack(from)
 	}
-	return p, h.decode(&p.Records)
+	return p, h.decodePage(&p)
+}
+
+// decodePage makes the records what they mean, and says where to go on.
+func (h *shard) decodePage(p *Page) error {
+	err := h.decode(&p.Records)
+	if n := len(p.Records); n > 0 {
+		p.Continue = p.Records[n-1].Offset + 1
+	}
+	return err
 }
 
 // takenBack explains why records below the view's end are not there any more.
@@ -165,6 +178,8 @@ func (h *shard) readError(err error) error {
 	switch {
 	case errors.As(err, &trimmed):
 		return &CursorTooOldError{Stream: h.stream, Shard: h.index, Requested: trimmed.Requested, Oldest: max(trimmed.Oldest, h.base())}
+	case errors.Is(err, engine.ErrPoisoned):
+		return h.unavailable(StatePoisoned, err)
 	case errors.Is(err, engine.ErrClosed):
 		return h.endedOr(err)
 	}

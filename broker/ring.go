@@ -4,11 +4,14 @@ package broker
 type entry struct {
 	timestamp uint64
 	payload   []byte
+	// keeps is the memory that goes once this entry does and all before it have: the
+	// slab of payloads that it is the last of.
+	keeps int64
 }
 
 // ring holds the newest records of a shard, contiguous in offsets: at most limit
-// of them and at most limitBytes of payload, but always the newest one. It grows
-// up to its limit as records come, so that an idle shard costs nothing.
+// of them, in at most limitBytes of payloads' memory, but always the newest one. It
+// grows up to its limit as records come, and an empty one holds no memory.
 type ring struct {
 	limit      int
 	limitBytes int64
@@ -16,15 +19,29 @@ type ring struct {
 	slots  []entry // circular, a power of two long or nil
 	head   int     // slot of the oldest
 	count  int
-	bytes  int64
+	bytes  int64  // what all entries keep
 	oldest uint64 // offset of the oldest, and of the next record when empty
 }
 
-// entryBytes is what an entry takes beside its payload.
-const entryBytes = 32
+// entryBytes is what a slot takes.
+const entryBytes = 40
 
-// weight is the memory that the records take, in bytes.
-func (r *ring) weight() int64 { return r.bytes + int64(r.count)*entryBytes }
+// weight is the memory that the ring takes, in bytes.
+func (r *ring) weight() int64 { return r.bytes + int64(len(r.slots))*entryBytes }
+
+// weightOf is the most that the ring takes once these entries are pushed, beside what it
+// takes now.
+func (r *ring) weightOf(entries []entry) int64 {
+	weight, count := int64(0), 0
+	for i := len(entries) - 1; i >= 0 && count < r.limit; i-- {
+		if count > 0 && weight+entries[i].keeps > r.limitBytes {
+			break
+		}
+		weight += entries[i].keeps
+		count++
+	}
+	return weight + int64(max(8, 2*(r.count+count)))*entryBytes
+}
 
 // end is one past the newest offset held.
 func (r *ring) end() uint64 { return r.oldest + uint64(r.count) }
@@ -34,13 +51,12 @@ func (r *ring) holds(offset uint64) bool { return offset >= r.oldest && offset <
 
 // reset empties the ring; the next record is next.
 func (r *ring) reset(next uint64) {
-	clear(r.slots)
-	r.head, r.count, r.bytes, r.oldest = 0, 0, 0, next
+	r.slots, r.head, r.count, r.bytes, r.oldest = nil, 0, 0, 0, next
 }
 
 // push adds the record with offset end().
 func (r *ring) push(e entry) {
-	for r.count > 0 && (r.count >= r.limit || r.bytes+int64(len(e.payload)) > r.limitBytes) {
+	for r.count > 0 && (r.count >= r.limit || r.bytes+e.keeps > r.limitBytes) {
 		r.drop()
 	}
 	if r.count == len(r.slots) {
@@ -48,13 +64,17 @@ func (r *ring) push(e entry) {
 	}
 	r.slots[(r.head+r.count)&(len(r.slots)-1)] = e
 	r.count++
-	r.bytes += int64(len(e.payload))
+	r.bytes += e.keeps
 }
 
 // drop forgets the oldest record.
 func (r *ring) drop() {
+	if r.count == 1 {
+		r.reset(r.oldest + 1)
+		return
+	}
 	slot := &r.slots[r.head]
-	r.bytes -= int64(len(slot.payload))
+	r.bytes -= slot.keeps
 	*slot = entry{}
 	r.head = (r.head + 1) & (len(r.slots) - 1)
 	r.count--
@@ -70,8 +90,13 @@ func (r *ring) cut(next uint64) {
 	for r.end() > next {
 		r.count--
 		slot := &r.slots[(r.head+r.count)&(len(r.slots)-1)]
-		r.bytes -= int64(len(slot.payload))
+		r.bytes -= slot.keeps
 		*slot = entry{}
+	}
+	// A slab that is cut through is kept by what is its last entry now.
+	if last := &r.slots[(r.head+r.count-1)&(len(r.slots)-1)]; last.keeps == 0 && len(last.payload) > 0 {
+		last.keeps = slabBytes
+		r.bytes += last.keeps
 	}
 }
 
@@ -91,16 +116,19 @@ func (r *ring) at(offset uint64) entry {
 // slabBytes is how much memory the payloads of small records share.
 const slabBytes = 64 << 10
 
-// slab copies payloads into few allocations. An entry keeps at most one of them
-// alive, however large the batch was that it came with.
+// slab makes entries whose payloads share few allocations. An entry keeps at most one
+// of them alive, however large the batch was that it came with.
 type slab struct{ used []byte }
 
-// copy takes one payload; left is the bytes still to come, with it.
-func (s *slab) copy(b []byte, left int64) []byte {
+// add copies a payload into a new entry of the list; left is the bytes still to come,
+// with it.
+func (s *slab) add(to []entry, timestamp uint64, b []byte, left int64) []entry {
 	if len(b) > cap(s.used)-len(s.used) {
 		s.used = make([]byte, 0, max(len(b), int(min(left, slabBytes))))
+	} else if len(to) > 0 {
+		to[len(to)-1].keeps = 0 // it is not the last of its slab
 	}
 	start := len(s.used)
 	s.used = append(s.used, b...)
-	return s.used[start:len(s.used):len(s.used)]
+	return append(to, entry{timestamp, s.used[start:len(s.used):len(s.used)], int64(cap(s.used))})
 }

@@ -56,7 +56,8 @@ func TestTheRingHoldsWhatASliceWouldHold(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				stamp++
-				e := entry{stamp, bytes.Repeat([]byte{byte(stamp)}, rapid.IntRange(0, 50).Draw(t, "size"))}
+				size := rapid.IntRange(0, 50).Draw(t, "size")
+				e := entry{stamp, bytes.Repeat([]byte{byte(stamp)}, size), int64(size)}
 				r.push(e)
 				m.push(e)
 			},

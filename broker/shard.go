@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/segment"
 )
 
 // shard is one order of records: a log and the ring of its newest records, or a
@@ -32,6 +33,9 @@ type shard struct {
 		// newest record a reader may see.
 		floor, next uint64
 		ring        ring
+		// busy says that the log committed since the rings' common bound was last
+		// enforced.
+		busy bool
 		// watchers are woken by every change; each has room for one wake-up.
 		watchers []chan struct{}
 		// queues are the subscriptions of an in-memory stream.
@@ -60,6 +64,7 @@ func (h *shard) begin(log *engine.Log) {
 	h.log = log
 	h.mu.next = tail
 	h.mu.ring.reset(tail)
+	h.broker.rings.add(h)
 }
 
 // refuse makes the shard one that does not serve.
@@ -72,26 +77,34 @@ func (h *shard) refuse(reason error) {
 // Committed takes what the log made visible. The log calls it in the order on disk
 // and acknowledges afterwards: this order is that of the ring and of every delivery.
 func (h *shard) Committed(batch engine.Committed) {
-	entries := h.copied(batch)
+	h.take(batch.Next(), h.copied(batch))
+	if h.broker.ringBytes.Load() > h.broker.cfg.RingBytesTotal {
+		h.broker.shareRings(h)
+	}
+}
+
+// take puts the last records below next into the ring and moves the view.
+func (h *shard) take(next uint64, entries []entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.state == StatePoisoned || h.mu.ended != nil {
 		return // reads end at the bound that Poisoned was told, or are over
 	}
-	if skipped := batch.Next() - uint64(len(entries)); h.mu.ring.end() != skipped {
-		h.changeRingLocked(func(r *ring) { r.reset(skipped) })
-	}
-	before := h.mu.ring.weight()
-	for _, e := range entries {
-		h.mu.ring.push(e)
-	}
-	h.shareLocked(before)
-	h.mu.next = batch.Next()
+	h.changeRingLocked(func(r *ring) {
+		if skipped := next - uint64(len(entries)); r.end() != skipped {
+			r.reset(skipped)
+		}
+		for _, e := range entries {
+			r.push(e)
+		}
+	})
+	h.mu.next, h.mu.busy = next, true
 	h.wakeLocked()
 }
 
 // copied takes the newest records of a batch, as far as the ring can hold them,
-// out of the log's staging memory.
+// out of the log's staging memory. One that starts a generation is no reader's: the
+// ring begins behind it.
 func (h *shard) copied(batch engine.Committed) []entry {
 	left, leftBytes := batch.Records(), batch.PayloadBytes()
 	limit, limitBytes := h.broker.cfg.RingRecords, h.broker.cfg.RingBytes
@@ -101,37 +114,30 @@ func (h *shard) copied(batch engine.Committed) []entry {
 	)
 	for record := range batch.All() {
 		size := int64(len(record.Payload))
-		if left > 1 && (left > limit || leftBytes > limitBytes) {
-			left, leftBytes = left-1, leftBytes-size
-			continue
+		switch {
+		case record.Mark.Kind == segment.GenerationStart:
+			entries = entries[:0]
+		case left > 1 && (left > limit || leftBytes > limitBytes):
+		default:
+			if entries == nil {
+				entries = make([]entry, 0, left)
+			}
+			entries = copies.add(entries, record.TimestampMicros, record.Payload, leftBytes)
 		}
-		if entries == nil {
-			entries = make([]entry, 0, left)
-		}
-		entries = append(entries, entry{record.TimestampMicros, copies.copy(record.Payload, leftBytes)})
-		leftBytes -= size
+		left, leftBytes = left-1, leftBytes-size
 	}
 	return entries
 }
 
-// shareLocked keeps the rings of all durable shards within their common bound: the
-// shard that grew gives up its own oldest records, which are on disk.
-func (h *shard) shareLocked(before int64) {
-	total := h.broker.ringBytes.Add(h.mu.ring.weight() - before)
-	for total > h.broker.cfg.RingBytesTotal && h.mu.ring.count > 1 {
-		before = h.mu.ring.weight()
-		h.mu.ring.drop()
-		total = h.broker.ringBytes.Add(h.mu.ring.weight() - before)
-	}
-}
-
-// changeRingLocked does something that makes the ring smaller.
+// changeRingLocked changes the ring and accounts for its memory.
 func (h *shard) changeRingLocked(change func(*ring)) {
 	before := h.mu.ring.weight()
 	change(&h.mu.ring)
-	if h.log != nil {
-		h.broker.ringBytes.Add(h.mu.ring.weight() - before)
+	account := &h.broker.ringBytes
+	if h.log == nil {
+		account = &h.broker.memoryBytes
 	}
+	account.Add(h.mu.ring.weight() - before)
 }
 
 // Poisoned ends the shard's life for publishers: reads end at readable.
@@ -165,6 +171,7 @@ func (h *shard) end(err error) {
 	if h.mu.ended == nil {
 		h.mu.ended = err
 		h.changeRingLocked(func(r *ring) { r.reset(r.end()) })
+		h.broker.rings.remove(h)
 		h.wakeLocked()
 	}
 }

@@ -30,7 +30,7 @@ func TestWhatWasCommittedJustBeforeThePoisonIsDelivered(t *testing.T) {
 	h := bareShard(t)
 	sub := &Subscription{shard: h, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
-	h.mu.ring.push(entry{1, []byte("last words")})
+	h.mu.ring.push(entry{timestamp: 1, payload: []byte("last words")})
 	h.mu.next = 1
 	h.mu.Unlock()
 	h.Poisoned(errors.New("the device is gone"), 1)

@@ -110,6 +110,10 @@ func (b *Broker) Health() Health {
 			h.Unavailable = append(h.Unavailable, UnavailableShard{Stream: stream.name, Shard: -1, State: StateRefused, Reason: stream.err.Error()})
 			continue
 		}
+		if stream.deleting.Load() {
+			h.Unavailable = append(h.Unavailable, UnavailableShard{stream.name, -1, StateRefused, (&UnfinishedError{stream.name}).Error()})
+			continue
+		}
 		for _, shard := range *stream.shards.Load() {
 			state, reason := shard.status()
 			if stream.config.Durable {

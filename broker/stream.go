@@ -20,6 +20,8 @@ type Stream struct {
 	def definition
 	// err is why the definition cannot be read; nothing else is set then.
 	err error
+	// deleting says that a deletion has begun and could not be finished yet.
+	deleting atomic.Bool
 	// shards only grow; the slice is replaced.
 	shards atomic.Pointer[[]*shard]
 	// retention is in effect on every shard.
@@ -59,6 +61,9 @@ func (s *Stream) Info() StreamInfo {
 		return StreamInfo{Name: s.name, Err: s.err}
 	}
 	info := StreamInfo{Name: s.name, Config: s.Config()}
+	if s.deleting.Load() {
+		info.Err = &UnfinishedError{Stream: s.name}
+	}
 	for _, h := range *s.shards.Load() {
 		info.Shards = append(info.Shards, h.info())
 	}
@@ -115,39 +120,60 @@ func (s *Stream) DeleteRecords(ctx context.Context, shard int, offset uint64) (o
 	if err != nil {
 		return 0, err
 	}
-	if err := s.broker.change(ctx); err != nil {
-		return 0, err
-	}
-	defer s.broker.changed()
-	if err := s.registered(); err != nil {
-		return 0, err
-	}
 	info := h.info()
 	switch {
 	case info.State != StateServing:
 		return 0, h.unavailable(info.State, info.Reason)
 	case offset > info.Next:
 		return 0, &CursorInFutureError{Stream: s.name, Shard: shard, Requested: offset, Next: info.Next}
-	case offset <= info.Base:
-		return info.Base, nil
-	}
-	if h.log == nil {
+	case h.log == nil:
+		if err := h.endedOr(nil); err != nil {
+			return 0, err
+		}
 		h.setFloor(offset)
 		return h.base(), nil
-	}
-	if h.log.DurableOffset() < offset {
+	case h.log.DurableOffset() < offset:
 		if err := h.log.Sync(ctx); err != nil {
 			return 0, h.appendError(err)
 		}
 	}
-	def := s.def.withFloor(shard, offset)
-	if err := s.broker.save(def); err != nil {
+	if err := s.raiseFloor(ctx, h, offset); err != nil {
 		return 0, err
 	}
-	s.def = def
-	h.setFloor(offset)
+	// The records are gone for readers, whatever comes of their files.
 	if _, err := h.log.TrimBefore(ctx, offset); err != nil {
-		return 0, h.readError(err)
+		s.broker.cfg.Logger.Warn("deleted records still take up room; a later pass of retention tries again",
+			"shard", h.log.Label(), "error", err)
 	}
 	return h.base(), nil
+}
+
+// raiseFloor hides the records below offset, which are durable, in the definition and
+// then in the shard.
+func (s *Stream) raiseFloor(ctx context.Context, h *shard, offset uint64) error {
+	_, changed, err := s.broker.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer changed()
+	if err := s.registered(); err != nil {
+		return err
+	}
+	if offset <= s.def.floor(h.index) {
+		return nil
+	}
+	return s.adopt(s.def.withFloor(h.index, offset), func() { h.setFloor(offset) })
+}
+
+// adopt saves a definition and puts it into force. One that took the former's place but
+// may not survive a power loss is in force too, and the error says so: the next start
+// would follow it.
+func (s *Stream) adopt(d definition, inForce func()) error {
+	err := s.broker.save(d)
+	var unsure *DefinitionError
+	if err == nil || errors.As(err, &unsure) && unsure.Replaced {
+		s.def = d
+		inForce()
+	}
+	return err
 }

@@ -36,6 +36,9 @@ func (s *Stream) Subscribe(ctx context.Context, shard int, start Start, opts Sub
 	if opts.PageBytes <= 0 {
 		opts.PageBytes = s.broker.cfg.PageBytes
 	}
+	if opts.PageRecords <= 0 {
+		opts.PageRecords = DefaultPageRecords
+	}
 	if !s.broker.claimSubscription() {
 		return nil, &LimitError{What: "subscriptions", Max: s.broker.cfg.SubscriptionsMax}
 	}
@@ -86,7 +89,7 @@ func (sub *Subscription) registerLocked(at uint64) {
 	h.mu.watchers = append(h.mu.watchers, sub.wake)
 	h.mu.subscriptions++
 	if h.log == nil {
-		sub.queue = newQueue(&h.mu.ring, at, h.broker.cfg.SubscriberQueue)
+		sub.beginQueueLocked(at)
 		h.mu.queues = append(h.mu.queues, sub)
 	}
 	if sub.opts.WhenFull == WhenFullBlock {
@@ -113,6 +116,7 @@ func (sub *Subscription) Next(ctx context.Context) (Delivery, error) {
 		if err != nil || d.Missed != nil || len(d.Records) > 0 {
 			return d, err
 		}
+		sub.records = nil // an idle subscription keeps no page
 		if err := sub.wait(ctx); err != nil {
 			return Delivery{Next: sub.next}, err
 		}
@@ -165,10 +169,10 @@ func (sub *Subscription) take(ctx context.Context) (Delivery, error) {
 	if err != nil {
 		return Delivery{Next: sub.next}, sub.ended(err)
 	}
+	sub.moved(p)
 	if len(p.Records) == 0 {
 		return Delivery{Next: sub.next}, sub.poisoned()
 	}
-	sub.moved(p.Records)
 	return Delivery{Records: p.Records, Next: sub.next}, nil
 }
 
@@ -196,24 +200,27 @@ func (sub *Subscription) poisoned() error {
 }
 
 // moved advances past what is delivered.
-func (sub *Subscription) moved(records []Record) {
+func (sub *Subscription) moved(p Page) {
+	if p.Continue == sub.next {
+		return
+	}
 	h := sub.shard
 	h.mu.Lock()
-	sub.next = records[len(records)-1].Offset + 1
+	sub.next = p.Continue
 	if sub.opts.WhenFull == WhenFullBlock {
 		h.makeRoomLocked()
 	}
 	h.mu.Unlock()
-	h.broker.counters.delivered(records)
+	h.broker.counters.delivered(p.Records)
 }
 
 // fullLocked says that the subscription is as far behind as its queue allows.
 func (sub *Subscription) fullLocked() bool {
 	h := sub.shard
-	limit := h.broker.cfg.SubscriberQueue
-	if h.log != nil {
-		limit = min(limit, h.broker.cfg.RingRecords)
+	if sub.queue != nil {
+		return !sub.queue.fits(1)
 	}
+	limit := min(h.broker.cfg.SubscriberQueue, h.broker.cfg.RingRecords)
 	return h.mu.next-min(sub.next, h.mu.next) >= uint64(limit)
 }
 
@@ -227,7 +234,10 @@ func (sub *Subscription) Close() {
 	}
 	sub.closed = true
 	h.mu.watchers = without(h.mu.watchers, sub.wake)
-	h.mu.queues = without(h.mu.queues, sub)
+	if sub.queue != nil {
+		h.mu.queues = without(h.mu.queues, sub)
+		sub.endQueueLocked()
+	}
 	if sub.opts.WhenFull == WhenFullBlock {
 		h.mu.blockers = without(h.mu.blockers, sub)
 		h.blocking.Add(-1)
