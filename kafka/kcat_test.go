@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"felix.local/felix/broker"
+	"felix.local/felix/internal/faultdisk"
 )
 
 // kcat runs kcat, a client over librdkafka, with what it is to read.
@@ -68,6 +70,24 @@ func TestKcatProducesWithIdempotence(t *testing.T) {
 		if got := r.kcat("", "-C", "-t", topic, "-o", "beginning", "-e", "-q"); got != lines.String() {
 			t.Errorf("%s: read %d bytes that are not the %d written", topic, len(got), lines.Len())
 		}
+	}
+}
+
+// The first batches find a full disk, and those on the way behind them are early.
+func TestKcatWithIdempotenceGoesOnWhenThereIsRoomAgain(t *testing.T) {
+	r, disk := faulty(t)
+	r.create("full", 1, nil)
+	full := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Writes, Path: isLog, Errno: syscall.ENOSPC, Times: 4})
+	var lines strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&lines, "record %d\n", i)
+	}
+	r.kcat(lines.String(), "-P", "-t", "full", "-p", "0", "-X", "enable.idempotence=true", "-X", "batch.num.messages=5", "-X", "retry.backoff.ms=10")
+	if got := strings.Join(r.values("full", 0), "\n") + "\n"; got != lines.String() {
+		t.Errorf("%d bytes are stored that are not the %d written:\n%s", len(got), lines.Len(), got)
+	}
+	if full.Hits() != 4 {
+		t.Errorf("the disk was full %d times", full.Hits())
 	}
 }
 
