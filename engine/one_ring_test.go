@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"felix.local/felix/device"
@@ -256,26 +255,23 @@ func TestBusyLogsUnderOnCommitWriteNothingInline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Both go on until both have made more commits than a log alone needs before
-	// its writes leave the ring.
-	const each = 1500
-	var slower atomic.Int64
-	var all sync.WaitGroup
-	for _, l := range []*engine.Log{r.log, second} {
-		all.Go(func() {
-			for n := 1; slower.Load() < 2; n++ {
-				if _, err := l.Append(r.ctx, engine.Record{Payload: make([]byte, 100)}); err != nil {
-					t.Error(err)
-					slower.Store(2)
-					return
+	// In rounds, so that neither makes as many commits in a row as a log alone needs
+	// before its writes leave the ring, however the two are scheduled.
+	const rounds, each = 100, 16
+	for range rounds {
+		var both sync.WaitGroup
+		for _, l := range []*engine.Log{r.log, second} {
+			both.Go(func() {
+				for range each {
+					if _, err := l.Append(r.ctx, engine.Record{Payload: make([]byte, 100)}); err != nil {
+						t.Error(err)
+						return
+					}
 				}
-				if n == each {
-					slower.Add(1)
-				}
-			}
-		})
+			})
+		}
+		both.Wait()
 	}
-	all.Wait()
 	stats := r.store.Stats()
 	if stats.Inline != [device.KindCount]uint64{} {
 		t.Errorf("inline operations by kind: %v", stats.Inline)
