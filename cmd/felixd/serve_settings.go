@@ -35,6 +35,7 @@ type serverFlags struct {
 
 	RingRecords             string `name:"ring-records" env:"FELIX_RING_RECORDS" placeholder:"N" group:"server" help:"${FELIX_RING_RECORDS}"`
 	RingBytes               string `name:"ring-bytes" env:"FELIX_RING_BYTES" placeholder:"BYTES" group:"server" help:"${FELIX_RING_BYTES}"`
+	MemoryBytesTotal        string `name:"memory-bytes-total" env:"FELIX_MEMORY_BYTES_TOTAL" placeholder:"BYTES" group:"server" help:"${FELIX_MEMORY_BYTES_TOTAL}"`
 	RingBytesTotal          string `name:"ring-bytes-total" env:"FELIX_RING_BYTES_TOTAL" placeholder:"BYTES" group:"server" help:"${FELIX_RING_BYTES_TOTAL}"`
 	SubscriberQueueCapacity string `name:"subscriber-queue-capacity" env:"FELIX_SUBSCRIBER_QUEUE_CAPACITY" placeholder:"N" group:"server" help:"${FELIX_SUBSCRIBER_QUEUE_CAPACITY}"`
 	StreamsMax              string `name:"streams-max" env:"FELIX_STREAMS_MAX" placeholder:"N" group:"server" help:"${FELIX_STREAMS_MAX}"`
@@ -123,6 +124,8 @@ func serverSettings() []serverSetting {
 			func(c *serverConfig) *int64 { return &c.broker.RingBytes }),
 		number("FELIX_RING_BYTES_TOTAL", int64(broker.DefaultRingBytesTotal), 1, 1<<44, "the same over all shards; those that need more hold fewer records",
 			func(c *serverConfig) *int64 { return &c.broker.RingBytesTotal }),
+		number("FELIX_MEMORY_BYTES_TOTAL", int64(broker.DefaultMemoryBytesTotal), 1, 1<<44, "bytes that in-memory streams and their subscriptions hold together",
+			func(c *serverConfig) *int64 { return &c.broker.MemoryBytesTotal }),
 		number("FELIX_SUBSCRIBER_QUEUE_CAPACITY", broker.DefaultSubscriberQueue, 1, 1<<24, "records a subscription may be behind before it counts as full",
 			func(c *serverConfig) *int { return &c.broker.SubscriberQueue }),
 		number("FELIX_STREAMS_MAX", broker.DefaultStreamsMax, 1, 1<<24, "streams at most",
