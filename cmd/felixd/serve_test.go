@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"felix.local/felix/broker"
 	"felix.local/felix/engine"
 )
 
@@ -161,6 +162,14 @@ func TestSettingsThatContradictEachOtherAreRefused(t *testing.T) {
 	config, err := settings(t, "--ring-records", "10", "--dir", "x")
 	if err != nil || config.broker.SubscriberQueue != 10 {
 		t.Errorf("queue %d: %v", config.broker.SubscriberQueue, err)
+	}
+}
+
+func TestTheMemoryOfInMemoryStreamsIsASetting(t *testing.T) {
+	for want, flags := range map[int64][]string{broker.DefaultMemoryBytesTotal: nil, 123_456: {"--memory-bytes-total", "123456"}} {
+		if config, err := settings(t, append(flags, "--in-memory")...); err != nil || config.broker.MemoryBytesTotal != want {
+			t.Errorf("%v gives %d: %v", flags, config.broker.MemoryBytesTotal, err)
+		}
 	}
 }
 
