@@ -109,6 +109,9 @@ func brokerErrors() []errorRow {
 			}).retry(retryLater),
 		row(http.StatusTooManyRequests, codeBackPressure, "a slow subscription with when_full=block holds publishers back; nothing was appended; try again",
 			func(e *broker.BlockedError, p *problem) { p.set("shard", e.Shard) }).retry(retrySoon),
+		row(http.StatusTooManyRequests, codeBackPressure, "nothing was appended; try again when slow subscriptions have gone on",
+			func(e *broker.MemoryError, p *problem) { p.set("max", e.Max) }).retry(retrySoon),
+		row[*broker.UnfinishedError](http.StatusServiceUnavailable, codeStorageError, "delete the stream again", nil).retry(retryLater),
 		row[*broker.DefinitionError](http.StatusServiceUnavailable, codeStorageError, "see the message; the server's operator has to act", nil).
 			retry(retryLater).wrapping(),
 		row(http.StatusInternalServerError, "unreadable_record", "read on from the offset after it",

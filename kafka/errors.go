@@ -36,6 +36,7 @@ func rules() []rule {
 		// Nothing was stored; later it may be.
 		{is[*engine.BackPressureError], codeRequestTimedOut},
 		{is[*broker.BlockedError], codeRequestTimedOut},
+		{is[*broker.MemoryError], codeRequestTimedOut},
 		{is[*broker.ClosedError], codeNotLeaderOrFollower},
 		{is[*broker.DeletedError], codeUnknownTopicOrPartition},
 
@@ -53,6 +54,7 @@ func rules() []rule {
 		{is[*broker.CursorInFutureError], codeOffsetOutOfRange},
 
 		{is[*broker.DefinitionError], codeKafkaStorageError},
+		{is[*broker.UnfinishedError], codeKafkaStorageError},
 		{is[*engine.PoisonedError], codeKafkaStorageError},
 		{is[*engine.BackendLostError], codeKafkaStorageError},
 		// A full disk is a state that ends, so that producers keep trying.

@@ -43,6 +43,8 @@ func cases() map[string]errorCase {
 		"broker.DeletedError":        {&broker.DeletedError{}, codeUnknownTopicOrPartition},
 		"broker.BlockedError":        {&broker.BlockedError{Cause: cause}, codeRequestTimedOut},
 		"broker.DefinitionError":     {&broker.DefinitionError{Err: cause}, codeKafkaStorageError},
+		"broker.MemoryError":         {&broker.MemoryError{}, codeRequestTimedOut},
+		"broker.UnfinishedError":     {&broker.UnfinishedError{}, codeKafkaStorageError},
 		"broker.ClosedError":         {&broker.ClosedError{}, codeNotLeaderOrFollower},
 
 		"engine.ClosedError":         {&engine.ClosedError{}, codeNotLeaderOrFollower},

@@ -402,7 +402,10 @@ func TestManyProducersInMemoryAreForgottenInTurn(t *testing.T) {
 			t.Errorf("producer %d: %+v; want %d", id+1, got, want)
 		}
 	}
-	if n := len(r.server.remembered.mu.entries); n != 3 || r.server.remembered.mu.recent.Len() != n {
+	known := r.server.remembered
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if n := len(known.mu.entries); n != 3 || known.mu.recent.Len() != n {
 		t.Errorf("%d are remembered", n)
 	}
 }
