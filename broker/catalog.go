@@ -97,8 +97,12 @@ func (b *Broker) register(s *Stream, shards int) {
 	b.mu.shards += shards
 }
 
-func key(name StreamName, shard int) engine.ShardKey {
-	return engine.ShardKey{Tenant: name.Tenant, Namespace: name.Namespace, Stream: name.Stream, Shard: uint32(shard)}
+// key names a shard's directory. The incarnation tells streams apart that had the same
+// name one after the other.
+func (d definition) key(shard int) engine.ShardKey {
+	return engine.ShardKey{
+		Tenant: d.Tenant, Namespace: d.Namespace, Stream: d.Stream, Shard: uint32(shard), Incarnation: d.Incarnation,
+	}
 }
 
 // openShard opens a shard's log. One that is refused does not serve, and says why.
@@ -107,18 +111,18 @@ func (b *Broker) openShard(ctx context.Context, s *Stream, h *shard) {
 		return
 	}
 	r := s.retention.Load()
-	log, err := b.store.OpenLogWith(ctx, key(s.name, h.index), engine.LogOptions{
+	log, err := b.store.OpenLogWith(ctx, s.def.key(h.index), engine.LogOptions{
 		FsyncMode: s.config.Fsync, RetentionBytes: &r.bytes, RetentionAge: &r.age, Follower: h,
 	})
 	if err != nil {
 		h.refuse(err)
-		b.cfg.Logger.Error("a shard is not served", "shard", key(s.name, h.index).Label(), "error", err)
+		b.cfg.Logger.Error("a shard is not served", "shard", s.def.key(h.index).Label(), "error", err)
 		return
 	}
 	h.begin(log)
 	if _, err := log.TrimBefore(ctx, min(s.def.floor(h.index), log.TailOffset())); err != nil {
 		b.cfg.Logger.Warn("deleted records still take up room; a later pass of retention tries again",
-			"shard", key(s.name, h.index).Label(), "error", err)
+			"shard", s.def.key(h.index).Label(), "error", err)
 	}
 }
 
@@ -250,6 +254,12 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 			return nil, err
 		}
 	}
+	if d.Durable {
+		var err error
+		if d.Incarnation, err = b.incarnation(ctx, name); err != nil {
+			return nil, err
+		}
+	}
 	s := b.newStream(d)
 	shards := *s.shards.Load()
 	err := b.openAll(ctx, s, shards)
@@ -261,6 +271,20 @@ func (b *Broker) create(ctx context.Context, name StreamName, cfg StreamConfig) 
 	}
 	b.register(s, len(shards))
 	return s, nil
+}
+
+// incarnation is that of a stream to be created: the one whose directories are there,
+// because its creation did not end or its definition was lost, or else one that no
+// stream of the name had before.
+func (b *Broker) incarnation(ctx context.Context, n StreamName) (uint64, error) {
+	m, err := b.store.StreamIncarnation(ctx, n.Tenant, n.Namespace, n.Stream)
+	if err != nil {
+		return 0, err
+	}
+	if m.Marked && !m.Deleting && m.Incarnation > m.DeletedThrough {
+		return m.Incarnation, nil
+	}
+	return b.store.BeginStream(ctx, n.Tenant, n.Namespace, n.Stream)
 }
 
 // saveNew saves the definition of a stream that does not exist yet, or leaves none.

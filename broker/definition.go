@@ -28,6 +28,9 @@ type definition struct {
 	RetentionMicros *int64 `json:"retention_micros,omitempty"`
 	// Floors are the oldest offsets that deletions of records left, by shard.
 	Floors []uint64 `json:"floors,omitempty"`
+	// Incarnation tells the directories of a durable stream from those of one that had
+	// its name before.
+	Incarnation uint64 `json:"incarnation,omitempty"`
 	// Deleting: the stream is gone, its shards may not be yet.
 	Deleting        bool   `json:"deleting,omitempty"`
 	CreatedAtMicros uint64 `json:"created_at_micros"`

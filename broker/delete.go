@@ -3,14 +3,16 @@ package broker
 import (
 	"context"
 	"errors"
+	"path/filepath"
 )
 
 // DeleteStream removes a stream and its records, durably, before it returns. Uses
 // under way end with *DeletedError.
 //
 // Order: the definition says that it is being deleted, so that a crash after this
-// ends with the deletion carried out at the next start; the shards are renamed out
-// of the way, so that no stream of the same name opens them; the definition goes.
+// ends with the deletion carried out at the next start; the stream's marker says it, so
+// that no log of it is opened; the shards are renamed out of the way; the marker says
+// that this incarnation is gone; the definition goes.
 //
 // After an error the stream either goes on as if nothing had happened, or answers
 // *DeletedError, and deleting it again goes on.
@@ -56,19 +58,40 @@ func (b *Broker) deleteStream(ctx context.Context, name StreamName) error {
 	return nil
 }
 
-// finishDeletion removes the shards, then the definition.
+// finishDeletion removes the shards, then the definition. It can be done again from the
+// beginning.
 func (b *Broker) finishDeletion(ctx context.Context, d definition) error {
 	if b.files == nil {
 		return nil
 	}
 	if d.Durable {
-		var errs []error
-		for i := range d.Shards {
-			errs = append(errs, b.store.DeleteLog(ctx, key(d.name(), i)))
-		}
-		if err := errors.Join(errs...); err != nil {
+		if err := b.deleteShards(ctx, d); err != nil {
 			return err
 		}
 	}
 	return b.files.remove(d.name())
+}
+
+// deleteShards removes the directories of a stream's incarnation, which counts as deleted
+// when they are gone: no stream of the name opens one of them again.
+func (b *Broker) deleteShards(ctx context.Context, d definition) error {
+	if _, err := b.store.BeginDeletion(ctx, d.Tenant, d.Namespace, d.Stream); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range max(d.Shards, b.cfg.ShardsMax) {
+		// Beyond those defined there may be some of whoever had the directory before.
+		if i < d.Shards || b.files.exists(filepath.Join(b.cfg.Root, d.key(i).DirName())) {
+			errs = append(errs, b.store.DeleteLog(ctx, d.key(i)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return b.store.FinishDeletion(ctx, d.Tenant, d.Namespace, d.Stream)
+}
+
+func (f *files) exists(path string) bool {
+	_, err := f.fs.Lstat(path)
+	return err == nil
 }

@@ -256,7 +256,7 @@ func TestAPoisonedAndARefusedShardAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A file where the shard's directory belongs makes the open be refused.
-	dir := filepath.Join(r.cfg.Root, engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s", Shard: 1}.DirName())
+	dir := filepath.Join(r.cfg.Root, engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s", Shard: 1, Incarnation: 1}.DirName())
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -268,4 +268,37 @@ func TestAPoisonedAndARefusedShardAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.fill(r.create(name("s"), broker.StreamConfig{Durable: true, Shards: 2}), 1, 2)
+}
+
+// The second stream of a name has directories of its own, also for shards that the
+// first one had and it gets later.
+func TestAStreamOfAFormerNameHasAnIncarnationOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	wide := r.create(name("s"), broker.StreamConfig{Durable: true, Shards: 3})
+	r.fill(wide, 2, 5)
+	r.forget("s")
+	r.reopen()
+	narrow := r.create(name("s"), broker.StreamConfig{Durable: true, Shards: 1})
+	r.fill(narrow, 0, 2)
+	if err := r.b.DeleteStream(r.ctx, name("s")); err != nil {
+		t.Fatal(err)
+	}
+	again := r.create(name("s"), broker.StreamConfig{Durable: true, Shards: 3})
+	for shard := range 3 {
+		if info := r.info(again, shard); info.Next != 0 {
+			t.Errorf("shard %d begins with %+v", shard, info)
+		}
+	}
+	r.fill(again, 2, 4)
+	dir := engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s", Shard: 2, Incarnation: 1}.DirName()
+	if _, err := os.Stat(filepath.Join(r.cfg.Root, dir)); err != nil {
+		t.Error(err)
+	}
+	// A definition that is lost does not lose the records, whichever incarnation it was.
+	r.forget("s")
+	r.reopen()
+	found := r.create(name("s"), broker.StreamConfig{Durable: true, Shards: 3})
+	if info := r.info(found, 2); info.Next != 4 {
+		t.Errorf("%+v", info)
+	}
 }

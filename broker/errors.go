@@ -38,7 +38,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("stream %s has %s=%s and cannot become %s; delete it and create it again", e.Stream, e.Field, e.Has, e.Asked)
+	return fmt.Sprintf("stream %s has %s=%s and cannot become %s; that is fixed while the stream exists", e.Stream, e.Field, e.Has, e.Asked)
 }
 
 // NoStorageError refuses a durable stream on a broker that has no storage root.

@@ -140,7 +140,7 @@ const scratchBytesMax = 1 << 20
 
 // append hands the messages to the log, which copies them before it returns.
 func (h *shard) append(ctx context.Context, batch *engine.ProducerBatch, messages []Message) (result engine.ProducedResult, err error) {
-	if h.log == nil {
+	if h.log == nil || h.over.Load() {
 		return result, h.whyNot()
 	}
 	sc := h.broker.scratches.Get().(*scratch)

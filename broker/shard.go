@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,8 @@ type shard struct {
 	// blocking counts the subscriptions that hold publishers back, so that a
 	// publish looks for them without the lock.
 	blocking atomic.Int32
+	// over mirrors mu.ended, for publishes.
+	over atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -144,7 +147,7 @@ func (h *shard) changeRingLocked(change func(*ring)) {
 func (h *shard) Poisoned(cause error, readable uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.state, h.mu.reason = StatePoisoned, &engine.PoisonedError{Label: key(h.stream, h.index).Label(), Cause: cause}
+	h.mu.state, h.mu.reason = StatePoisoned, &engine.PoisonedError{Label: fmt.Sprintf("%s/%d", h.stream, h.index), Cause: cause}
 	h.moveLocked(readable)
 }
 
@@ -170,6 +173,7 @@ func (h *shard) end(err error) {
 	defer h.mu.Unlock()
 	if h.mu.ended == nil {
 		h.mu.ended = err
+		h.over.Store(true)
 		h.changeRingLocked(func(r *ring) { r.reset(r.end()) })
 		h.broker.rings.remove(h)
 		h.wakeLocked()

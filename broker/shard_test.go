@@ -71,7 +71,7 @@ func TestALogThatIsPoisonedWhileItIsOpenedHoldsUpNobody(t *testing.T) {
 		}
 		h := bareShard(t)
 		f := &heldFollower{h, make(chan struct{}), make(chan struct{})}
-		log, err := store.OpenLogWith(t.Context(), key(h.stream, 0), engine.LogOptions{Follower: f})
+		log, err := store.OpenLogWith(t.Context(), engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s"}, engine.LogOptions{Follower: f})
 		if err != nil {
 			t.Fatal(err)
 		}
