@@ -25,6 +25,8 @@ type publishCommand struct {
 	Key          *string  `name:"key" placeholder:"KEY" help:"key of the records, on a stream with format kafka; it chooses the shard too"`
 	PartitionKey *string  `name:"partition-key" placeholder:"KEY" help:"choose the shard by this key and store no key"`
 	Shard        *int     `name:"shard" placeholder:"N" help:"the shard; without it and without a key they take turns"`
+	ProducerID   *uint64  `name:"producer-id" placeholder:"N" help:"number of an idempotent producer, with --sequence: the same command again stores nothing twice"`
+	Sequence     *uint64  `name:"sequence" placeholder:"N" help:"which of the producer's batches for this shard it is, from 0"`
 	Batch        int      `name:"batch" default:"1000" placeholder:"N" help:"lines in one request at most"`
 	clientFlags
 	outputFlags
@@ -44,6 +46,12 @@ func (c *publishCommand) Validate() error {
 	if c.Key != nil && !utf8.ValidString(*c.Key) {
 		return errors.New("--key is not valid UTF-8")
 	}
+	if (c.ProducerID == nil) != (c.Sequence == nil) {
+		return errors.New("--producer-id and --sequence go together")
+	}
+	if c.ProducerID != nil && c.File == "" && len(c.Text) == 0 {
+		return errors.New("--producer-id is for one request; give the records as arguments or by --file")
+	}
 	limits := []limit{{"batch", int64(c.Batch), 1, 100_000}}
 	if c.Shard != nil {
 		limits = append(limits, limit{"shard", int64(*c.Shard), 0, 1 << 30})
@@ -56,15 +64,21 @@ type publishedEvent struct {
 	Shard       int    `json:"shard"`
 	FirstOffset uint64 `json:"first_offset"`
 	LastOffset  uint64 `json:"last_offset"`
+	// Duplicate: the shard held them already.
+	Duplicate bool `json:"duplicate,omitempty"`
 }
 
 func (publishedEvent) kind() string { return "published" }
 
 func (e publishedEvent) text() string {
-	if e.FirstOffset == e.LastOffset {
-		return fmt.Sprintf("published to shard %d at offset %d", e.Shard, e.FirstOffset)
+	what := "published to"
+	if e.Duplicate {
+		what = "already in"
 	}
-	return fmt.Sprintf("published to shard %d at offsets %d to %d", e.Shard, e.FirstOffset, e.LastOffset)
+	if e.FirstOffset == e.LastOffset {
+		return fmt.Sprintf("%s shard %d at offset %d", what, e.Shard, e.FirstOffset)
+	}
+	return fmt.Sprintf("%s shard %d at offsets %d to %d", what, e.Shard, e.FirstOffset, e.LastOffset)
 }
 
 // Run publishes. What was acknowledged before a failure has been printed.
@@ -96,7 +110,7 @@ func (c *publishCommand) Run(a *app) error {
 	}
 }
 
-// query chooses the shard.
+// query chooses the shard, and says which batch it is.
 func (c *publishCommand) query() url.Values {
 	query := url.Values{}
 	if c.PartitionKey != nil {
@@ -104,6 +118,10 @@ func (c *publishCommand) query() url.Values {
 	}
 	if c.Shard != nil {
 		query.Set("shard", strconv.Itoa(*c.Shard))
+	}
+	if c.ProducerID != nil {
+		query.Set("producer_id", strconv.FormatUint(*c.ProducerID, 10))
+		query.Set("sequence", strconv.FormatUint(*c.Sequence, 10))
 	}
 	return query
 }
