@@ -30,7 +30,7 @@ type Variable struct {
 func Variables() []Variable {
 	return []Variable{
 		{
-			RootVariable, "", "directory that holds the shards; unset: nothing is stored", "",
+			RootVariable, "", "directory that holds the shards; unset: felixd serve uses ./felix-data", "",
 			func(*Config, string) error { return nil },
 		},
 		{
