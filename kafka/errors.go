@@ -39,6 +39,7 @@ func rules() []rule {
 		{is[*broker.MemoryError], codeRequestTimedOut},
 		{is[*broker.ClosedError], codeNotLeaderOrFollower},
 		{is[*broker.DeletedError], codeUnknownTopicOrPartition},
+		{is[*broker.UnfinishedError], codeUnknownTopicOrPartition},
 
 		{is[*broker.NotFoundError], codeUnknownTopicOrPartition},
 		{is[*broker.NoShardError], codeUnknownTopicOrPartition},
@@ -54,7 +55,6 @@ func rules() []rule {
 		{is[*broker.CursorInFutureError], codeOffsetOutOfRange},
 
 		{is[*broker.DefinitionError], codeKafkaStorageError},
-		{is[*broker.UnfinishedError], codeKafkaStorageError},
 		{is[*engine.PoisonedError], codeKafkaStorageError},
 		{is[*engine.BackendLostError], codeKafkaStorageError},
 		// A full disk is a state that ends, so that producers keep trying.

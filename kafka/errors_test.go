@@ -42,9 +42,9 @@ func cases() map[string]errorCase {
 		"broker.UnavailableError":    {&broker.UnavailableError{Err: &engine.ClosedError{}}, codeKafkaStorageError},
 		"broker.DeletedError":        {&broker.DeletedError{}, codeUnknownTopicOrPartition},
 		"broker.BlockedError":        {&broker.BlockedError{Cause: cause}, codeRequestTimedOut},
-		"broker.DefinitionError":     {&broker.DefinitionError{Err: cause}, codeKafkaStorageError},
 		"broker.MemoryError":         {&broker.MemoryError{}, codeRequestTimedOut},
-		"broker.UnfinishedError":     {&broker.UnfinishedError{}, codeKafkaStorageError},
+		"broker.UnfinishedError":     {&broker.UnfinishedError{}, codeUnknownTopicOrPartition},
+		"broker.DefinitionError":     {&broker.DefinitionError{Err: cause}, codeKafkaStorageError},
 		"broker.ClosedError":         {&broker.ClosedError{}, codeNotLeaderOrFollower},
 
 		"engine.ClosedError":         {&engine.ClosedError{}, codeNotLeaderOrFollower},
