@@ -351,6 +351,47 @@ func TestBehindABatchThatFailsTheOthersWait(t *testing.T) {
 	}
 }
 
+// A subscription that holds publishers back keeps the first batch from being stored.
+func TestBehindAFirstBatchThatFailsInMemoryTheOthersAreEarly(t *testing.T) {
+	r := start(t)
+	r.create("memory", 1, map[string]string{configDurable: "false"})
+	stream, err := r.broker.Stream(broker.StreamName{Tenant: DefaultName, Namespace: DefaultName, Stream: "memory"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := stream.Subscribe(t.Context(), 0, broker.Latest(), broker.SubscribeOptions{WhenFull: broker.WhenFullBlock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range broker.DefaultSubscriberQueue {
+		if _, err := stream.Publish(t.Context(), broker.Explicit(0), broker.Message{Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := producer{1, 0}
+	c := r.dial()
+	late := func(batch []byte) code {
+		request := produceOf("memory", 0, batch)
+		request.TimeoutMillis = 20
+		return failureOf(c.ask(request))
+	}
+	if got := late(p.batch(1, "b")); got != codeUnknownProducerID {
+		t.Errorf("before the first: %d", got)
+	}
+	if got := late(p.batch(0, "a")); got != codeRequestTimedOut {
+		t.Errorf("the first: %d", got)
+	}
+	if got := late(p.batch(1, "b")); got != codeOutOfOrderSequence {
+		t.Errorf("behind it: %d", got)
+	}
+	sub.Close()
+	for i, want := range []int64{broker.DefaultSubscriberQueue, broker.DefaultSubscriberQueue + 1} {
+		if got := c.produce("memory", 0, p.batch(int32(i), fmt.Sprint(i))); got != (answer{BaseOffset: want}) {
+			t.Errorf("once there is room: %+v; want %d", got, want)
+		}
+	}
+}
+
 // A retry that comes while the flush of the first try hangs is not answered before it,
 // and fails with it.
 func TestARetryDuringAHangingFlushIsAnsweredByItsOutcome(t *testing.T) {

@@ -31,6 +31,7 @@ type Stats struct {
 	// RequestsRefused ended their connection: malformed, too large, not supported, or
 	// before authentication.
 	RequestsRefused, AuthenticationFailures uint64
+	// ProducedRecords are acknowledged, those of a batch that came again included.
 	// ProducedBytes are those of record batches as they came; ProduceFailures counts
 	// partitions of requests.
 	ProducedRecords, ProducedBytes, ProduceFailures uint64
