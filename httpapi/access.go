@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"net"
+	"net/http"
 	"strings"
 
 	"felix.local/felix/auth"
@@ -55,6 +57,33 @@ func (x *exchange) mayStill(action auth.Action) error {
 		return nil
 	}
 	return forbidden(x.principal.Name(), action, x.name.Tenant)
+}
+
+// called refuses requests for a name that is not this server's, where neither a token
+// nor a certificate keeps out a page from elsewhere that made its own name resolve here.
+func (x *exchange) called() error {
+	cfg := &x.server.cfg
+	if cfg.Credentials != nil || x.r.TLS != nil {
+		return nil
+	}
+	bound, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if auth.HostAllowed(x.r.Host, bound, cfg.Hosts...) {
+		return nil
+	}
+	return foreignHost(x.r.Host)
+}
+
+// client is whom the memory of a request is counted for: the principal, or, where nobody
+// says who they are, the IP address.
+func (x *exchange) client() string {
+	if x.server.cfg.Credentials != nil {
+		return x.principal.Name()
+	}
+	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
+	if err != nil {
+		return x.r.RemoteAddr
+	}
+	return host
 }
 
 // sameOrigin refuses what a web page of another origin makes a browser send, which

@@ -20,6 +20,7 @@ const (
 	readerSecret = "the-reader-has-a-long-secret"
 	writerSecret = "the-writer-has-a-long-secret"
 	adminSecret  = "the-admin-has-a-long-secret"
+	bothSecret   = "who-may-do-both-has-a-long-secret"
 )
 
 func credentials(t *testing.T) *auth.Credentials {
@@ -44,7 +45,7 @@ func principal(t *testing.T, name, secret, grant string) string {
 func credentialsFile(t *testing.T) (*auth.Credentials, string) {
 	t.Helper()
 	text := principal(t, "reader", readerSecret, "read:acme*") + principal(t, "writer", writerSecret, "write:acme") +
-		principal(t, "admin", adminSecret, "admin:*")
+		principal(t, "admin", adminSecret, "admin:*") + principal(t, "both", bothSecret, "read,write:acme")
 	path := filepath.Join(t.TempDir(), "credentials")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -153,4 +154,47 @@ func TestAPageOfAnotherOriginIsRefused(t *testing.T) {
 	f.send("POST", orders+"/records", "x", "Sec-Fetch-Site: cross-site").refused(http.StatusForbidden, "cross_origin")
 	f.send("DELETE", orders, "", "Origin: http://elsewhere.example").refused(http.StatusForbidden, "cross_origin")
 	f.send("POST", orders+"/records", "x", "Origin: "+f.base).want(http.StatusOK)
+}
+
+func TestAPageThatMadeItsNameResolveHereIsRefused(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{Hosts: []string{"felix.example:8080"}})
+	known := start(t, inMemory(t, brokerDefaults), Config{Credentials: credentials(t)})
+	ask := func(f *fixture, host string) reply {
+		c := f.dial()
+		c.write("GET /v1/streams HTTP/1.1\r\nHost: " + host + "\r\n" + bearer("reader", readerSecret) + "\r\n\r\n")
+		return c.answer()
+	}
+	for _, host := range []string{"evil.example", "evil.example:8080", "evil", ""} {
+		refused := ask(f, host).refused(http.StatusForbidden, "foreign_host")
+		if !strings.Contains(refused["action"].(string), "FELIX_HOSTS") {
+			t.Errorf("%v", refused)
+		}
+		ask(known, host).want(http.StatusOK)
+	}
+	for _, host := range []string{"localhost", "localhost:8080", "127.0.0.1:8080", "[::1]", "felix.example", "FELIX.example:9"} {
+		ask(f, host).want(http.StatusOK)
+	}
+}
+
+func TestHoldingPublishersBackNeedsTheirGrant(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{Credentials: credentials(t)})
+	f.send("PUT", orders, `{"durable":false}`, bearer("admin", adminSecret)).want(http.StatusCreated)
+	f.publishAs("writer", writerSecret)
+	for _, query := range []string{"?when_full=block", "?from=0&when_full=block"} {
+		refused := f.send("GET", orders+"/subscribe"+query, "", bearer("reader", readerSecret)).refused(http.StatusForbidden, codeForbidden)
+		if !strings.Contains(refused["action"].(string), "when_full=disk") {
+			t.Errorf("%v", refused)
+		}
+	}
+	e := f.subscribe("?from=0&when_full=block", bearer("both", bothSecret))
+	e.expect("subscribed")
+	e.expect("record")
+	e = f.subscribe("?from=0&when_full=disk", bearer("reader", readerSecret))
+	e.expect("subscribed")
+	e.expect("record")
+}
+
+func (f *fixture) publishAs(name, secret string) {
+	f.t.Helper()
+	f.send("POST", orders+"/records", "x", bearer(name, secret)).want(http.StatusOK)
 }

@@ -5,16 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"felix.local/felix/broker"
 )
 
-// parseBatch reads a batch: one JSON object per line. The messages share the memory
+// Headers cost memory beside the body, so their number is bounded: in one record, and
+// in a batch.
+const (
+	headersMax      = 1000
+	batchHeadersMax = 100_000
+)
+
+// What a parsed record and header take beside the bytes that they point to.
+const (
+	messageBytes = int64(unsafe.Sizeof(broker.Message{}))
+	headerBytes  = int64(unsafe.Sizeof(broker.Header{}))
+)
+
+// batch is a batch being read.
+type batch struct {
+	recordsMax int
+	// claim takes memory for what is beside the body.
+	claim    func(bytes int64) error
+	messages []broker.Message
+	headers  int
+}
+
+// parse reads a batch: one JSON object per line. The messages share the memory
 // of data, which is overwritten. Lines that are empty but for white space are skipped.
 // The error names the line, counted from 1.
-func parseBatch(data []byte, recordsMax int) ([]broker.Message, error) {
-	messages := make([]broker.Message, 0, min(1+bytes.Count(data, []byte{'\n'}), recordsMax))
-	headers := 0
+func (b *batch) parse(data []byte) error {
+	records := min(countLines(data), b.recordsMax)
+	if err := b.claim(int64(records) * messageBytes); err != nil {
+		return err
+	}
+	b.messages = make([]broker.Message, 0, records)
 	for line := 1; len(data) > 0; line++ {
 		text, rest, _ := bytes.Cut(data, []byte{'\n'})
 		data = rest
@@ -22,22 +48,32 @@ func parseBatch(data []byte, recordsMax int) ([]broker.Message, error) {
 		if r.space(); len(r.rest) == 0 {
 			continue
 		}
-		if len(messages) == recordsMax {
-			return nil, tooManyLines(recordsMax)
+		if len(b.messages) == b.recordsMax {
+			return tooManyLines(b.recordsMax)
 		}
-		var m broker.Message
-		if err := parseLine(&r, &m); err != nil {
-			return nil, badLine(line, err.Error())
+		if err := b.line(&r); errors.As(err, new(*crowdedError)) {
+			return err
+		} else if err != nil {
+			return badLine(line, err.Error())
 		}
-		if headers += len(m.Headers); headers > batchHeadersMax {
-			return nil, badLine(line, fmt.Sprintf("the batch has more than %d headers", batchHeadersMax))
-		}
-		messages = append(messages, m)
 	}
-	if len(messages) == 0 {
-		return nil, badRequest(codeInvalidBatch, "the batch holds no record", `send a line such as {"text":"…"} per record`)
+	if len(b.messages) == 0 {
+		return badRequest(codeInvalidBatch, "the batch holds no record", `send a line such as {"text":"…"} per record`)
 	}
-	return messages, nil
+	return nil
+}
+
+// countLines counts the lines that are not blank.
+func countLines(data []byte) (n int) {
+	for len(data) > 0 {
+		text, rest, _ := bytes.Cut(data, []byte{'\n'})
+		data = rest
+		r := reader{rest: text}
+		if r.space(); len(r.rest) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // The members of a line, as bits.
@@ -50,33 +86,18 @@ const (
 	hasTimestamp
 )
 
-// parseLine reads one message.
-func parseLine(r *reader, m *broker.Message) error {
-	if err := r.expect('{', "'{'"); err != nil {
-		return err
+// line reads one message.
+func (b *batch) line(r *reader) error {
+	var m broker.Message
+	seen, err := r.object(func(name []byte) (int, error) { return b.member(r, name, &m) })
+	if err == nil {
+		err = r.end()
 	}
-	seen := 0
-	for first := true; ; first = false {
-		name, more, err := r.member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		bit, err := parseMember(r, string(name), m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", short(string(name)), err)
-		}
-		if seen&bit != 0 {
-			return fmt.Errorf("%s is there more than once", name)
-		}
-		seen |= bit
+	if err == nil {
+		err = exclusive(seen)
 	}
-	if err := r.end(); err != nil {
-		return err
-	}
-	return exclusive(seen)
+	b.messages = append(b.messages, m)
+	return err
 }
 
 // exclusive says that exactly one form of the value is there, and at most one of the key.
@@ -92,8 +113,8 @@ func exclusive(seen int) error {
 	return nil
 }
 
-func parseMember(r *reader, name string, m *broker.Message) (bit int, err error) {
-	switch name {
+func (b *batch) member(r *reader, name []byte, m *broker.Message) (bit int, err error) {
+	switch string(name) {
 	case "text":
 		m.Value, err = r.textOrNull()
 		return hasText, err
@@ -107,14 +128,16 @@ func parseMember(r *reader, name string, m *broker.Message) (bit int, err error)
 		m.Key, err = r.base64()
 		return hasKeyBase64, err
 	case "headers":
-		m.Headers, err = parseHeaders(r)
+		m.Headers, err = b.headerList(r)
 		return hasHeaders, err
 	case "timestamp_micros":
 		m.TimestampMicros, err = r.uint(math.MaxInt64)
 		return hasTimestamp, err
 	}
-	return 0, errors.New("no such field")
+	return 0, errNoField
 }
+
+var errNoField = errors.New("no such field")
 
 // textOrNull gives nil for null, and what is not nil for "".
 func (r *reader) textOrNull() ([]byte, error) {
@@ -124,7 +147,7 @@ func (r *reader) textOrNull() ([]byte, error) {
 	return r.text()
 }
 
-func parseHeaders(r *reader) ([]broker.Header, error) {
+func (b *batch) headerList(r *reader) ([]broker.Header, error) {
 	if err := r.expect('[', "'['"); err != nil {
 		return nil, err
 	}
@@ -137,66 +160,64 @@ func parseHeaders(r *reader) ([]broker.Header, error) {
 		if len(headers) == headersMax {
 			return nil, fmt.Errorf("a record has more than %d headers", headersMax)
 		}
-		var h broker.Header
-		if err := parseHeader(r, &h); err != nil {
+		if b.headers++; b.headers > batchHeadersMax {
+			return nil, fmt.Errorf("the batch has more than %d headers", batchHeadersMax)
+		}
+		if headers, err = b.room(headers); err != nil {
+			return nil, err
+		}
+		h, err := b.header(r)
+		if err != nil {
 			return nil, err
 		}
 		headers = append(headers, h)
 	}
 }
 
-// Headers cost memory beside the body, so their number is bounded: in one record, and
-// in a batch.
-const (
-	headersMax      = 1000
-	batchHeadersMax = 100_000
-)
-
-func parseHeader(r *reader, h *broker.Header) error {
-	if err := r.expect('{', "'{'"); err != nil {
-		return err
+// room makes place for one more header. What it replaces stays claimed, since it stays
+// in memory for a while.
+func (b *batch) room(headers []broker.Header) ([]broker.Header, error) {
+	if len(headers) < cap(headers) {
+		return headers, nil
 	}
-	seen := 0
-	for first := true; ; first = false {
-		name, more, err := r.member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		bit, err := parseHeaderMember(r, string(name), h)
-		if err != nil {
-			return fmt.Errorf("%s: %w", short(string(name)), err)
-		}
-		if seen&bit != 0 {
-			return fmt.Errorf("%s is there more than once", name)
-		}
-		seen |= bit
+	size := max(4, 2*cap(headers))
+	if err := b.claim(int64(size) * headerBytes); err != nil {
+		return nil, err
 	}
-	if seen&(hasKey|hasKeyBase64) == 0 {
-		return errors.New("a header needs a key or key_base64")
-	}
-	return exclusive(seen)
+	return append(make([]broker.Header, 0, size), headers...), nil
 }
 
-func parseHeaderMember(r *reader, name string, h *broker.Header) (bit int, err error) {
+func (b *batch) header(r *reader) (h broker.Header, err error) {
 	var key []byte
-	switch name {
-	case "text":
-		h.Value, err = r.textOrNull()
-		return hasText, err
-	case "base64":
-		h.Value, err = r.base64()
-		return hasBase64, err
-	case "key":
-		key, err = r.text()
-		h.Key = string(key)
-		return hasKey, err
-	case "key_base64":
-		key, err = r.base64()
-		h.Key = string(key)
-		return hasKeyBase64, err
+	seen, err := r.object(func(name []byte) (bit int, err error) {
+		switch string(name) {
+		case "text":
+			h.Value, err = r.textOrNull()
+			return hasText, err
+		case "base64":
+			h.Value, err = r.base64()
+			return hasBase64, err
+		case "key":
+			key, err = r.text()
+			return hasKey, err
+		case "key_base64":
+			key, err = r.base64()
+			return hasKeyBase64, err
+		}
+		return 0, errNoField
+	})
+	if err != nil {
+		return h, err
 	}
-	return 0, errors.New("no such field")
+	if seen&(hasKey|hasKeyBase64) == 0 {
+		return h, errors.New("a header needs a key or key_base64")
+	}
+	if err := exclusive(seen); err != nil {
+		return h, err
+	}
+	if err := b.claim(int64(len(key))); err != nil {
+		return h, err
+	}
+	h.Key = string(key)
+	return h, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 )
 
 // bodyBufferBytes is the size of the pooled buffers: what a body gets before anything
@@ -13,6 +14,7 @@ const bodyBufferBytes = 32 << 10
 // body is the body of a request, in memory that was taken from Server.bodies.
 type body struct {
 	server *Server
+	client string
 	bytes  []byte
 	pooled *[]byte // the buffer to put back
 	taken  int64
@@ -24,8 +26,17 @@ func (b *body) release() {
 		b.server.buffers.Put(b.pooled)
 		b.pooled = nil
 	}
-	b.server.bodies.give(b.taken)
+	b.server.bodies.give(b.client, b.taken)
 	b.bytes, b.taken = nil, 0
+}
+
+// claim takes memory for what is made of the body beside it.
+func (b *body) claim(n int64) error {
+	if err := b.server.bodies.take(b.client, b.taken, n); err != nil {
+		return err
+	}
+	b.taken += n
+	return nil
 }
 
 // grow makes room for more, up to max bytes in all. The old and the new buffer are
@@ -33,7 +44,7 @@ func (b *body) release() {
 // taken when it is the only one.
 func (b *body) grow(max int64) error {
 	size := min(2*int64(cap(b.bytes)), max)
-	if err := b.server.bodies.takeMore(b.taken, size); err != nil {
+	if err := b.server.bodies.take(b.client, b.taken, size); err != nil {
 		return err
 	}
 	larger := make([]byte, len(b.bytes), size)
@@ -42,7 +53,7 @@ func (b *body) grow(max int64) error {
 		b.server.buffers.Put(b.pooled)
 		b.pooled = nil
 	}
-	b.server.bodies.give(b.taken)
+	b.server.bodies.give(b.client, b.taken)
 	b.bytes, b.taken = larger, size
 	return nil
 }
@@ -54,11 +65,11 @@ func (x *exchange) readBody(max int64) (*body, error) {
 	if announced > max {
 		return nil, bodyTooLarge(max)
 	}
-	if err := x.server.bodies.take(bodyBufferBytes); err != nil {
+	if err := x.server.bodies.take(x.client(), 0, bodyBufferBytes); err != nil {
 		return nil, err
 	}
 	buffer := x.server.buffers.Get().(*[]byte)
-	b := &body{server: x.server, bytes: (*buffer)[:0], pooled: buffer, taken: bodyBufferBytes}
+	b := &body{server: x.server, client: x.client(), bytes: (*buffer)[:0], pooled: buffer, taken: bodyBufferBytes}
 	if announced == 0 {
 		return b, nil
 	}
@@ -79,9 +90,12 @@ func (x *exchange) readBody(max int64) (*body, error) {
 }
 
 // fill reads up to limit bytes. Each BodyProgressBytes extend the deadline, so that a
-// client that trickles loses its request, and one that is slow but honest does not.
+// client that trickles loses its request, and one that is slow but honest does not. So
+// that nobody holds much memory for long, a whole body has a deadline too, which moves
+// with what has come of it, at BodyRateMin.
 func (x *exchange) fill(b *body, limit int64) error {
-	x.extendRead()
+	began := time.Now()
+	x.readUntil(began, began, 0)
 	defer x.clearRead()
 	progress := int64(0)
 	for int64(len(b.bytes)) < limit {
@@ -102,10 +116,22 @@ func (x *exchange) fill(b *body, limit int64) error {
 		}
 		if progress += int64(n); progress >= x.server.cfg.BodyProgressBytes {
 			progress = 0
-			x.extendRead()
+			x.readUntil(began, time.Now(), int64(len(b.bytes)))
 		}
 	}
 	return nil
+}
+
+// readUntil sets the deadline of a body of which so many bytes have come since it began,
+// the last ones now.
+func (x *exchange) readUntil(began, now time.Time, bytes int64) {
+	cfg := &x.server.cfg
+	next := now.Add(cfg.BodyTimeout)
+	whole := began.Add(cfg.BodyTimeout + time.Duration(float64(bytes)/float64(cfg.BodyRateMin)*float64(time.Second)))
+	if whole.Before(next) {
+		next = whole
+	}
+	_ = x.control.SetReadDeadline(next)
 }
 
 func bodyError(err error) error {

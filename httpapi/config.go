@@ -26,6 +26,7 @@ const (
 	DefaultReadHeaderTimeout = 10 * time.Second
 	DefaultBodyTimeout       = 10 * time.Second
 	DefaultBodyProgressBytes = 16 << 10
+	DefaultBodyRateMin       = 256 << 10
 	DefaultWriteTimeout      = 30 * time.Second
 	DefaultIdleTimeout       = 2 * time.Minute
 	DefaultPublishTimeout    = time.Minute
@@ -38,6 +39,10 @@ type Config struct {
 	Broker *broker.Broker
 	// Credentials say who may do what; nil lets everybody do everything.
 	Credentials *auth.Credentials
+	// Hosts are names that the server may be called by, each as HOST or HOST:PORT,
+	// beside those that auth.HostAllowed lets pass: without Credentials and TLS,
+	// requests for another name are refused.
+	Hosts []string
 	// Logger receives what an operator should know; nil is slog.Default.
 	Logger *slog.Logger
 	// Observer is told of every request as it ends; nil for none.
@@ -50,15 +55,18 @@ type Config struct {
 	// BufferedBytesMax bounds the bodies of all publishes under way together; more
 	// are answered 429.
 	BufferedBytesMax int64
+	// BufferedBytesClient is how many of them one client may hold: a principal, or,
+	// where there are no Credentials, an IP address. 0 is a quarter.
+	BufferedBytesClient int64
 
 	// PageBytes is how many payload bytes a range read returns when it does not say,
 	// PageBytesMax and PageRecordsMax what it may ask for.
 	PageBytes, PageBytesMax int64
 	PageRecordsMax          int
-	// PagesBytesMax bounds the pages of all range reads under way together; more are
-	// answered 429. What a subscription sends counts only where a record is larger than
-	// FeedPageBytes; then that subscription ends with the same error.
-	PagesBytesMax int64
+	// PagesBytesMax bounds the pages of all range reads and subscriptions under way
+	// together, PagesBytesClient those of one client; 0 is a quarter. More range reads
+	// are answered 429; subscriptions wait.
+	PagesBytesMax, PagesBytesClient int64
 	// FeedPageBytes is how many payload bytes a subscription holds at a time.
 	FeedPageBytes int64
 
@@ -73,6 +81,9 @@ type Config struct {
 	// BodyTimeout is how long a body may take to bring BodyProgressBytes, or its end.
 	BodyTimeout       time.Duration
 	BodyProgressBytes int64
+	// BodyRateMin is how many bytes a second a body has to bring over all, after a
+	// first BodyTimeout.
+	BodyRateMin int64
 	// WriteTimeout is how long a client may take to accept one piece of an answer, of
 	// at most 32 KiB.
 	WriteTimeout time.Duration
@@ -115,10 +126,12 @@ func (c *Config) withDefaults() {
 	or(&c.BodyBytesMax, DefaultBodyBytesMax)
 	or(&c.BatchRecordsMax, DefaultBatchRecordsMax)
 	or(&c.BufferedBytesMax, DefaultBufferedBytesMax)
+	or(&c.BufferedBytesClient, max(c.BufferedBytesMax/4, 1))
 	or(&c.PageBytes, DefaultPageBytes)
 	or(&c.PageBytesMax, DefaultPageBytesMax)
 	or(&c.PageRecordsMax, DefaultPageRecordsMax)
 	or(&c.PagesBytesMax, DefaultPagesBytesMax)
+	or(&c.PagesBytesClient, max(c.PagesBytesMax/4, 1))
 	or(&c.FeedPageBytes, DefaultFeedPageBytes)
 	or(&c.HeaderBytesMax, DefaultHeaderBytesMax)
 	or(&c.ConnectionsMax, DefaultConnectionsMax)
@@ -126,6 +139,7 @@ func (c *Config) withDefaults() {
 	or(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
 	or(&c.BodyTimeout, DefaultBodyTimeout)
 	or(&c.BodyProgressBytes, DefaultBodyProgressBytes)
+	or(&c.BodyRateMin, DefaultBodyRateMin)
 	or(&c.WriteTimeout, DefaultWriteTimeout)
 	or(&c.IdleTimeout, DefaultIdleTimeout)
 	or(&c.PublishTimeout, DefaultPublishTimeout)
@@ -145,17 +159,20 @@ func (c *Config) validate() error {
 		{"BodyBytesMax", c.BodyBytesMax, 1},
 		{"BatchRecordsMax", int64(c.BatchRecordsMax), 1},
 		{"BufferedBytesMax", c.BufferedBytesMax, bodyBufferBytes},
+		{"BufferedBytesClient", c.BufferedBytesClient, 1},
 		{"PageBytes", c.PageBytes, 1},
 		{"PageBytesMax", c.PageBytesMax, c.PageBytes},
 		{"PageRecordsMax", int64(c.PageRecordsMax), 1},
 		{"PagesBytesMax", c.PagesBytesMax, c.PageBytesMax},
+		{"PagesBytesClient", c.PagesBytesClient, 1},
 		{"FeedPageBytes", c.FeedPageBytes, 1},
-		{"HeaderBytesMax", int64(c.HeaderBytesMax), 1024},
+		{"HeaderBytesMax", int64(c.HeaderBytesMax), 2 * headerSlack},
 		{"ConnectionsMax", int64(c.ConnectionsMax), 1},
 		{"StreamsPerConn", int64(c.StreamsPerConn), 1},
 		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout), 1},
 		{"BodyTimeout", int64(c.BodyTimeout), 1},
 		{"BodyProgressBytes", c.BodyProgressBytes, 1},
+		{"BodyRateMin", c.BodyRateMin, 1},
 		{"WriteTimeout", int64(c.WriteTimeout), 1},
 		{"IdleTimeout", int64(c.IdleTimeout), 1},
 		{"PublishTimeout", int64(c.PublishTimeout), 1},

@@ -19,10 +19,12 @@
 //
 //   - A publish is answered 200 only after Stream.Publish returned without an error.
 //   - A body is held in memory only as far as it has arrived, and every byte of
-//     capacity was taken from Server.bodies first. A page of a read is taken from
-//     Server.pages the same way; where one record is larger than the page asked for,
-//     the rest is taken once it is read. Subscriptions hold at most a page of
-//     FeedPageBytes each while they send, and nothing while they wait.
+//     capacity was taken from Server.bodies first, as what a batch is parsed into is. A
+//     page of a read is taken from Server.pages the same way: what was asked for
+//     before it is read, what it is afterwards. Subscriptions hold at most a page of
+//     FeedPageBytes each while they send, and nothing while they are silent; where
+//     there is no room they wait, holding none.
+//   - Of either, one client has at most its share.
 //   - A batch is appended whole or not at all, in one shard.
 //   - A client that neither sends nor takes bytes loses its request: reading a
 //     body and writing an answer both have deadlines that progress alone extends.
@@ -34,5 +36,6 @@
 // # Locks
 //
 // feed.mu orders a subscription's pages and heartbeats; it is held while writing to
-// the client, and nothing else is taken under it. Counters are atomic.
+// the client, and nothing else is taken under it. budget.mu orders takers, givers and
+// those who wait; nothing is taken under it. Counters are atomic.
 package httpapi

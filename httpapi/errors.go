@@ -77,7 +77,7 @@ func brokerErrors() []errorRow {
 		row[*broker.NotFoundError](http.StatusNotFound, "stream_not_found", "create it with PUT", nil),
 		row(http.StatusNotFound, "no_such_shard", "name a shard that there is",
 			func(e *broker.NoShardError, p *problem) { p.set("shard", e.Shard); p.set("shards", e.Shards) }),
-		row(http.StatusConflict, "conflict", "keep the field as it is, or delete the stream and create it again",
+		row(http.StatusConflict, "conflict", "leave the field out, or give it as the stream has it",
 			func(e *broker.ConflictError, p *problem) {
 				p.set("field", e.Field)
 				p.set("has", e.Has)
@@ -90,6 +90,8 @@ func brokerErrors() []errorRow {
 			func(e *broker.TooLargeError, p *problem) { p.set("size", e.Size); p.set("max", e.Max) }),
 		row(http.StatusTooManyRequests, "limit_reached", "give up what is no longer needed, or raise the limit",
 			func(e *broker.LimitError, p *problem) { p.set("limit", e.What); p.set("max", e.Max) }).retry(retryLater),
+		row(http.StatusTooManyRequests, "memory_full", "nothing was appended; try again when slow subscriptions to in-memory streams have gone on",
+			func(e *broker.MemoryError, p *problem) { p.set("max", e.Max) }).retry(retrySoon),
 		row[*broker.FormatError](http.StatusBadRequest, codeInvalidFormat, "create a stream with format kafka for this", nil),
 		row(http.StatusGone, codeCursorTooOld, actionTooOld,
 			func(e *broker.CursorTooOldError, p *problem) {
@@ -109,14 +111,13 @@ func brokerErrors() []errorRow {
 			}).retry(retryLater),
 		row(http.StatusTooManyRequests, codeBackPressure, "a slow subscription with when_full=block holds publishers back; nothing was appended; try again",
 			func(e *broker.BlockedError, p *problem) { p.set("shard", e.Shard) }).retry(retrySoon),
-		row(http.StatusTooManyRequests, codeBackPressure, "nothing was appended; try again when slow subscriptions have gone on",
-			func(e *broker.MemoryError, p *problem) { p.set("max", e.Max) }).retry(retrySoon),
-		row[*broker.UnfinishedError](http.StatusServiceUnavailable, codeStorageError, "delete the stream again", nil).retry(retryLater),
 		row[*broker.DefinitionError](http.StatusServiceUnavailable, codeStorageError, "see the message; the server's operator has to act", nil).
 			retry(retryLater).wrapping(),
 		row(http.StatusInternalServerError, "unreadable_record", "read on from the offset after it",
 			func(e *broker.EnvelopeError, p *problem) { p.set("shard", e.Shard); p.set("offset", e.Offset) }),
 		row[*broker.DeletedError](http.StatusNotFound, "deleted", "create the stream again if it is needed", nil),
+		row[*broker.UnfinishedError](http.StatusServiceUnavailable, codeUnavailable, "delete the stream again; the server's log says what was in the way", nil).
+			retry(retryLater),
 		row[*broker.ClosedError](http.StatusServiceUnavailable, codeClosing, "connect again when the server is back", nil).retry(retrySoon),
 	}
 }

@@ -155,3 +155,12 @@ func TestFieldsOfOneErrorDoNotReachAnother(t *testing.T) {
 		t.Errorf("%v", first.more)
 	}
 }
+
+func TestMemoryThatIsFullIsTriedAgain(t *testing.T) {
+	f := start(t, inMemory(t, broker.Config{MemoryBytesTotal: 1000}), Config{})
+	f.stream(`{"durable":false}`)
+	r := f.send("POST", orders+"/records", strings.Repeat("x", 2000))
+	if refused := r.refused(http.StatusTooManyRequests, "memory_full"); refused["max"] != 1000.0 || r.header.Get("Retry-After") == "" {
+		t.Errorf("%v %v", refused, r.header)
+	}
+}

@@ -54,6 +54,9 @@ func (x *exchange) run(rt *route) error {
 	if x.server.closing.Err() != nil {
 		return &broker.ClosedError{}
 	}
+	if err := x.called(); err != nil {
+		return err
+	}
 	if err := x.sameOrigin(); err != nil {
 		return err
 	}

@@ -70,6 +70,28 @@ func (r *reader) member(first bool) (name []byte, more bool, err error) {
 	return name, true, r.expect(':', "':'")
 }
 
+// object takes an object: field takes the value of each member, and gives the bit that
+// stands for the member, which may be there once. seen has the bits of all.
+func (r *reader) object(field func(name []byte) (bit int, err error)) (seen int, err error) {
+	if err := r.expect('{', "'{'"); err != nil {
+		return 0, err
+	}
+	for first := true; ; first = false {
+		name, more, err := r.member(first)
+		if err != nil || !more {
+			return seen, err
+		}
+		bit, err := field(name)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", short(string(name)), err)
+		}
+		if seen&bit != 0 {
+			return 0, fmt.Errorf("%s is there more than once", name)
+		}
+		seen |= bit
+	}
+}
+
 // element moves to the next element of an array whose bracket was taken.
 func (r *reader) element(first bool) (more bool, err error) {
 	if r.next(']') {

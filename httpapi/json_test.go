@@ -25,6 +25,13 @@ func openForFuzz() (*broker.Broker, error) {
 	return b, err
 }
 
+// parseBatch reads a batch with memory enough.
+func parseBatch(data []byte, recordsMax int) ([]broker.Message, error) {
+	b := batch{recordsMax: recordsMax, claim: func(int64) error { return nil }}
+	err := b.parse(data)
+	return b.messages, err
+}
+
 func closeAfterFuzz(f *testing.F, b *broker.Broker) {
 	if err := b.Close(context.Background()); err != nil {
 		f.Error(err)

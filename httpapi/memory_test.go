@@ -22,7 +22,7 @@ func TestASilentSubscriptionHoldsLittle(t *testing.T) {
 		// On connections of their own, as clients have them; these cost memory too, on
 		// the client's side about as much again.
 		c := f.dial()
-		c.write("GET " + orders + "/subscribe HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.write("GET " + orders + "/subscribe HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	eventually(t, "all are subscribed", func() bool { return f.server.Stats().Subscriptions == many })
 	if each := (int64(held()) - int64(before)) / many; each > 64<<10 {

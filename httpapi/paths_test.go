@@ -13,7 +13,9 @@ import (
 func direct(t *testing.T, server *Server, method, target string) reply {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	server.Handler().ServeHTTP(recorder, httptest.NewRequest(method, target, nil))
+	request := httptest.NewRequest(method, target, nil)
+	request.Host = "localhost"
+	server.Handler().ServeHTTP(recorder, request)
 	return reply{t, recorder.Code, recorder.Header(), recorder.Body.Bytes()}
 }
 
@@ -28,12 +30,12 @@ func TestNoNameReachesWhatIsNotAStream(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
 			c := f.dial()
-			c.write(method + " " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+			c.write(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			c.answer().refused(http.StatusBadRequest, codeInvalidName)
 		}
 		if !strings.HasSuffix(path, "..") && !strings.Contains(path, "/../..") {
 			c := f.dial()
-			c.write("POST " + path + "/records HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+			c.write("POST " + path + "/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
 			c.answer().refused(http.StatusBadRequest, codeInvalidName)
 		}
 	}
@@ -60,7 +62,7 @@ func TestWhatIsNoRouteIsAnsweredAsJSON(t *testing.T) {
 		}
 	}
 	c := f.dial()
-	c.write("CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n")
+	c.write("CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
 	c.answer().refused(http.StatusNotFound, "not_found")
 }
 
@@ -90,6 +92,7 @@ func FuzzRequest(f *testing.F) {
 			method = "GET"
 		}
 		request := httptest.NewRequest(method, "/", nil)
+		request.Host = "localhost"
 		request.URL = at
 		if strings.Contains(at.Path, "subscribe") { // its client has left already, or it would not end
 			ctx, leave := context.WithCancel(t.Context())

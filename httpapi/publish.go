@@ -42,7 +42,7 @@ func (s *Server) publish(x *exchange) error {
 	defer body.release()
 	var p publication
 	if media == mediaNDJSON {
-		err = p.fromBatch(q, stream, body.bytes, s.cfg.BatchRecordsMax)
+		err = p.fromBatch(q, stream, body, s.cfg.BatchRecordsMax)
 	} else {
 		err = p.fromRecord(q, stream, body.bytes)
 	}
@@ -132,19 +132,19 @@ func (p *publication) fromRecord(q query, stream *broker.Stream, payload []byte)
 }
 
 // fromBatch makes a record of each line of the body.
-func (p *publication) fromBatch(q query, stream *broker.Stream, lines []byte, recordsMax int) error {
+func (p *publication) fromBatch(q query, stream *broker.Stream, lines *body, recordsMax int) error {
 	for _, name := range []string{"key", "timestamp_micros"} {
 		if q.has(name) {
 			return badParameter(name, "a batch has "+name+" in its lines", "move it there")
 		}
 	}
-	messages, err := parseBatch(lines, recordsMax)
-	if err != nil {
+	lineByLine := batch{recordsMax: recordsMax, claim: lines.claim}
+	if err := lineByLine.parse(lines.bytes); err != nil {
 		return err
 	}
-	p.messages = messages
+	p.messages = lineByLine.messages
 	if stream.Config().Format == broker.FormatRaw {
-		for _, m := range messages {
+		for _, m := range p.messages {
 			if m.Value == nil {
 				return &broker.FormatError{Stream: stream.Name(), What: "null value"}
 			}

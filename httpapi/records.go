@@ -36,19 +36,18 @@ func (s *Server) readRecords(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := s.pages.take(read.maxBytes); err != nil {
+	h := x.hold()
+	defer h.release()
+	if err := h.resize(read.maxBytes); err != nil {
 		return err
 	}
-	defer s.pages.give(read.maxBytes)
 	page, err := x.page(read)
 	if err != nil {
 		return err
 	}
-	larger := max(0, payloadBytes(page.Records)-read.maxBytes)
-	if err := s.pages.takeMore(read.maxBytes, larger); err != nil {
+	if err := h.resize(pageBytes(page.Records)); err != nil {
 		return err
 	}
-	defer s.pages.give(larger)
 	header := x.header()
 	header.Set("Cache-Control", "no-store")
 	header.Set(headerBase, strconv.FormatUint(page.Base, 10))
@@ -57,20 +56,6 @@ func (s *Server) readRecords(x *exchange) error {
 		return x.payload(page)
 	}
 	return x.lines(read.shard, page)
-}
-
-// payloadBytes is what a page holds. It is more than was asked for when its first
-// record alone is.
-func payloadBytes(records []broker.Record) int64 {
-	bytes := 0
-	for i := range records {
-		r := &records[i]
-		bytes += len(r.Value) + len(r.Key)
-		for k := range r.Headers {
-			bytes += len(r.Headers[k].Key) + len(r.Headers[k].Value)
-		}
-	}
-	return int64(bytes)
 }
 
 func (x *exchange) rangeRead() (read rangeRead, err error) {
@@ -121,7 +106,7 @@ func (x *exchange) page(read rangeRead) (page broker.Page, err error) {
 
 // lines answers with a page as NDJSON.
 func (x *exchange) lines(shard int, page broker.Page) error {
-	x.header().Set(headerContinue, strconv.FormatUint(following(page), 10))
+	x.header().Set(headerContinue, strconv.FormatUint(page.Continue, 10))
 	x.header().Set("Content-Type", mediaNDJSON)
 	x.begun(http.StatusOK)
 	out := x.server.output(x)
@@ -136,19 +121,10 @@ func (x *exchange) lines(shard int, page broker.Page) error {
 	return out.flush()
 }
 
-// following is the offset that the page after this one begins with. An empty page
-// was asked for at the end.
-func following(page broker.Page) uint64 {
-	if n := len(page.Records); n > 0 {
-		return page.Records[n-1].Offset + 1
-	}
-	return page.Next
-}
-
 // payload answers with the one record of a page as it is, or with 204.
 func (x *exchange) payload(page broker.Page) error {
 	header := x.header()
-	header.Set(headerContinue, strconv.FormatUint(following(page), 10))
+	header.Set(headerContinue, strconv.FormatUint(page.Continue, 10))
 	if len(page.Records) == 0 {
 		x.begun(http.StatusNoContent)
 		return nil

@@ -3,8 +3,11 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"felix.local/felix/broker"
 )
 
 func TestPagesFollowOneAnotherToTheEnd(t *testing.T) {
@@ -134,4 +137,26 @@ func TestDeletedRecordsAreGone(t *testing.T) {
 	f.send("DELETE", orders+"/records?before=6", "").refused(http.StatusRequestedRangeNotSatisfiable, "cursor_in_future")
 	f.send("DELETE", orders+"/records", "").refused(http.StatusBadRequest, codeInvalidParameter)
 	f.send("DELETE", orders+"/records?before=x", "").refused(http.StatusBadRequest, codeInvalidParameter)
+}
+
+func TestAPageGoesOnBehindOffsetsThatHoldNothing(t *testing.T) {
+	server := must(New(Config{Broker: inMemory(t, brokerDefaults), Logger: quiet()}))
+	for _, page := range []broker.Page{
+		{Records: []broker.Record{{Offset: 3}}, Next: 9, Continue: 7},
+		{Next: 9, Continue: 7},
+	} {
+		for name, answer := range map[string]func(x *exchange) error{
+			"lines":   func(x *exchange) error { return x.lines(0, page) },
+			"payload": func(x *exchange) error { return x.payload(page) },
+		} {
+			recorder := httptest.NewRecorder()
+			x := &exchange{server: server, w: recorder, control: http.NewResponseController(recorder)}
+			if err := answer(x); err != nil {
+				t.Error(err)
+			}
+			if got := recorder.Header().Get(headerContinue); got != "7" {
+				t.Errorf("%s of %d records go on at %s", name, len(page.Records), got)
+			}
+		}
+	}
 }

@@ -117,6 +117,22 @@ func crossOrigin(err error) error {
 	}}
 }
 
+func foreignHost(host string) error {
+	return &requestError{problem{
+		status: http.StatusForbidden, code: "foreign_host",
+		message: fmt.Sprintf("this server is not called %q", short(host)),
+		action:  "ask for localhost or the address, or have the name added to FELIX_HOSTS",
+	}}
+}
+
+func blocksPublishers(principal, tenant string) error {
+	return &requestError{problem{
+		status: http.StatusForbidden, code: codeForbidden,
+		message: fmt.Sprintf("%s may not publish with tenant %s, and a subscription with when_full=block holds publishers back", principal, tenant),
+		action:  "use when_full=disk, or ask for the write grant in the credentials file",
+	}}
+}
+
 func bodyTooLarge(max int64) error {
 	return &requestError{problem{
 		status: http.StatusRequestEntityTooLarge, code: codeTooLarge,

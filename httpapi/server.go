@@ -27,8 +27,8 @@ type Server struct {
 	origins   http.CrossOriginProtection
 	anonymous *auth.Principal
 	door      door
-	bodies    budget
-	pages     budget
+	bodies    *budget
+	pages     *budget
 	buffers   sync.Pool // of *[]byte with bodyBufferBytes
 	outputs   sync.Pool // of *output
 	counters  counters
@@ -37,6 +37,9 @@ type Server struct {
 	closing      context.Context
 	beginClosing context.CancelFunc
 }
+
+// headerSlack is how many bytes more than MaxHeaderBytes net/http takes.
+const headerSlack = 4096
 
 // New makes a server; Serve or Handler put it to use. The error is a *ConfigError.
 func New(cfg Config) (*Server, error) {
@@ -48,10 +51,10 @@ func New(cfg Config) (*Server, error) {
 		cfg:       cfg,
 		broker:    cfg.Broker,
 		door:      door{max: int64(cfg.ConnectionsMax)},
-		bodies:    budget{name: "publishes under way", max: cfg.BufferedBytesMax},
+		bodies:    newBudget("publishes under way", cfg.BufferedBytesMax, cfg.BufferedBytesClient),
 		errors:    errorRows(),
 		anonymous: auth.Anonymous(),
-		pages:     budget{name: "reads under way", max: cfg.PagesBytesMax},
+		pages:     newBudget("reads under way", cfg.PagesBytesMax, cfg.PagesBytesClient),
 	}
 	s.buffers.New = func() any { b := make([]byte, 0, bodyBufferBytes); return &b }
 	s.outputs.New = func() any { return &output{buf: make([]byte, 0, outputBytes)} }
@@ -61,7 +64,7 @@ func New(cfg Config) (*Server, error) {
 		Handler:           s.handler,
 		ReadHeaderTimeout: cfg.ReadHeaderTimeout,
 		IdleTimeout:       cfg.IdleTimeout,
-		MaxHeaderBytes:    cfg.HeaderBytesMax,
+		MaxHeaderBytes:    cfg.HeaderBytesMax - headerSlack,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.StreamsPerConn, WriteByteTimeout: cfg.WriteTimeout},
 		ConnState:         s.door.changed,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelInfo),

@@ -15,7 +15,7 @@ type Stats struct {
 	// BytesIn and BytesOut are bytes of bodies.
 	BytesIn, BytesOut uint64
 	// BufferedBytes are held by publishes under way, PageBytes by range reads and by
-	// subscriptions that send a record larger than a page.
+	// subscriptions that send a page.
 	BufferedBytes, PageBytes int64
 	// RequestsActive are under way, subscriptions included.
 	RequestsActive int64
@@ -62,8 +62,8 @@ func (s *Server) Stats() Stats {
 		Subscriptions:       s.counters.subscriptions.Load(),
 		BytesIn:             s.counters.bytesIn.Load(),
 		BytesOut:            s.counters.bytesOut.Load(),
-		BufferedBytes:       s.bodies.used.Load(),
-		PageBytes:           s.pages.used.Load(),
+		BufferedBytes:       s.bodies.held(),
+		PageBytes:           s.pages.held(),
 		RequestsActive:      s.counters.active.Load(),
 		Heartbeats:          s.counters.heartbeats.Load(),
 		SlowReaders:         s.counters.slowReaders.Load(),

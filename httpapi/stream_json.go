@@ -13,79 +13,68 @@ import (
 // definitionBytesMax bounds the body of a PUT.
 const definitionBytesMax = 16 << 10
 
-// parseDefinition reads the JSON of a PUT. Fields that are not there, or null, take
-// their defaults: durable, and the server's fsync mode and retention. An empty body is all
-// defaults.
-func parseDefinition(data []byte) (broker.StreamConfig, error) {
-	cfg := broker.StreamConfig{Durable: true}
+// definition is what a PUT asks for.
+type definition struct {
+	config broker.StreamConfig
+	// asked are the fields that were given.
+	asked int
+}
+
+// The fields of a definition, as bits.
+const (
+	asksDurable = 1 << iota
+	asksShards
+	asksFormat
+	asksFsync
+	asksRetentionBytes
+	asksRetentionSeconds
+)
+
+func (d *definition) asks(field int) bool { return d.asked&field != 0 }
+
+// parseDefinition reads the JSON of a PUT. A field that is not there, or null, is not
+// asked for; an empty body asks for nothing. config has the defaults of a new stream for
+// those.
+func parseDefinition(data []byte) (definition, error) {
+	d := definition{config: broker.StreamConfig{Durable: true}}
 	r := reader{rest: data}
 	if r.space(); len(r.rest) == 0 {
-		return cfg, nil
+		return d, nil
 	}
-	if err := r.expect('{', "'{'"); err != nil {
-		return cfg, badDefinition(err)
+	_, err := r.object(func(name []byte) (int, error) { return d.field(&r, name) })
+	if err == nil {
+		err = r.end()
 	}
-	var seen []string
-	for first := true; ; first = false {
-		name, more, err := r.member(first)
-		if err != nil {
-			return cfg, badDefinition(err)
-		}
-		if !more {
-			break
-		}
-		if err := definitionField(&r, string(name), &cfg, &seen); err != nil {
-			return cfg, badDefinition(fmt.Errorf("%s: %w", short(string(name)), err))
-		}
+	if err != nil {
+		return d, badRequest(codeInvalidBody, err.Error(),
+			"send a JSON object with any of durable, shards, format, fsync, retention_bytes, retention_seconds")
 	}
-	if err := r.end(); err != nil {
-		return cfg, badDefinition(err)
-	}
-	return cfg, nil
+	return d, nil
 }
 
-func badDefinition(err error) error {
-	return badRequest(codeInvalidBody, err.Error(),
-		"send a JSON object with any of durable, shards, format, fsync, retention_bytes, retention_seconds")
-}
-
-func definitionField(r *reader, name string, cfg *broker.StreamConfig, seen *[]string) (err error) {
-	for _, former := range *seen {
-		if former == name {
-			return errors.New("is there more than once")
-		}
-	}
-	*seen = append(*seen, name)
-	null := r.word("null")
-	switch name {
+func (d *definition) field(r *reader, name []byte) (bit int, err error) {
+	var take func() error
+	switch c := &d.config; string(name) {
 	case "durable":
-		if !null {
-			cfg.Durable, err = r.boolean()
-		}
+		bit, take = asksDurable, func() (err error) { c.Durable, err = r.boolean(); return err }
 	case "shards":
-		if !null {
-			cfg.Shards, err = shardCount(r)
-		}
+		bit, take = asksShards, func() (err error) { c.Shards, err = shardCount(r); return err }
 	case "format":
-		if !null {
-			cfg.Format, err = formatName(r)
-		}
+		bit, take = asksFormat, func() (err error) { c.Format, err = formatName(r); return err }
 	case "fsync":
-		if !null {
-			cfg.Fsync, err = fsyncName(r)
-		}
+		bit, take = asksFsync, func() (err error) { c.Fsync, err = fsyncName(r); return err }
 	case "retention_bytes":
-		if !null {
-			cfg.RetentionBytes, err = retentionBytes(r)
-		}
+		bit, take = asksRetentionBytes, func() (err error) { c.RetentionBytes, err = retentionBytes(r); return err }
 	case "retention_seconds":
-		if !null {
-			cfg.RetentionAge, err = retentionAge(r)
-		}
+		bit, take = asksRetentionSeconds, func() (err error) { c.RetentionAge, err = retentionAge(r); return err }
 	default:
-		return errors.New("no such field")
+		return 0, errNoField
 	}
-	return err
+	if r.word("null") {
+		return bit, nil
+	}
+	d.asked |= bit
+	return bit, take()
 }
 
 func shardCount(r *reader) (int, error) {
@@ -164,8 +153,8 @@ type shardJSON struct {
 // describe renders a stream.
 func describe(info broker.StreamInfo, withShards bool) streamJSON {
 	s := streamJSON{Tenant: info.Name.Tenant, Namespace: info.Name.Namespace, Stream: info.Name.Stream, Error: reason(info.Err)}
-	if info.Err != nil {
-		return s
+	if len(info.Shards) == 0 {
+		return s // the definition cannot be read
 	}
 	format := info.Config.Format.String()
 	s.Durable, s.Shards, s.Format = &info.Config.Durable, &info.Config.Shards, &format

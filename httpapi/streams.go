@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +12,7 @@ import (
 )
 
 // putStream creates a stream, or brings an existing one's shards and retention up to
-// the definition.
+// what the definition asks for.
 func (s *Server) putStream(x *exchange) error {
 	if _, err := x.query(); err != nil {
 		return err
@@ -23,13 +25,13 @@ func (s *Server) putStream(x *exchange) error {
 		return err
 	}
 	defer body.release()
-	cfg, err := parseDefinition(body.bytes)
+	d, err := parseDefinition(body.bytes)
 	if err != nil {
 		return err
 	}
-	stream, created, err := s.broker.CreateStream(x.r.Context(), x.name, cfg)
+	stream, created, err := s.define(x.r.Context(), x.name, d)
 	if err != nil {
-		return err
+		return s.unfinished(x.name, err)
 	}
 	status := http.StatusOK
 	if created {
@@ -37,6 +39,52 @@ func (s *Server) putStream(x *exchange) error {
 		x.header().Set("Location", "/v1/streams/"+x.name.String())
 	}
 	return x.answer(status, describe(stream.Info(), true))
+}
+
+// define creates a stream, or changes what is asked for of one that exists; what is not
+// asked for stays as it is.
+func (s *Server) define(ctx context.Context, name broker.StreamName, d definition) (*broker.Stream, bool, error) {
+	cfg := d.config
+	if existing, err := s.broker.Stream(name); err == nil {
+		has := existing.Config()
+		if !d.asks(asksFormat) {
+			cfg.Format = has.Format
+		}
+		if !d.asks(asksDurable) && !has.Durable {
+			return existing, false, growInMemory(ctx, existing, d)
+		}
+	}
+	return s.broker.CreateStream(ctx, name, cfg)
+}
+
+// growInMemory changes an in-memory stream that the definition does not call one. Should
+// the stream be deleted meanwhile, none that holds its records in memory comes to be:
+// nobody asked for that.
+func growInMemory(ctx context.Context, existing *broker.Stream, d definition) error {
+	switch {
+	case d.asks(asksFsync | asksRetentionBytes | asksRetentionSeconds):
+		return &broker.InvalidError{Stream: existing.Name().String(), Problem: "fsync and retention are for durable streams, and it is in memory"}
+	case d.asks(asksFormat) && d.config.Format != existing.Config().Format:
+		return &broker.ConflictError{
+			Stream: existing.Name(), Field: "format", Has: existing.Config().Format.String(), Asked: d.config.Format.String(),
+		}
+	case !d.asks(asksShards) || d.config.Shards == existing.Shards():
+		return existing.Info().Err
+	}
+	return existing.Grow(ctx, d.config.Shards)
+}
+
+// unfinished says of a stream that is called deleted, and still there, that its deletion
+// is not finished.
+func (s *Server) unfinished(name broker.StreamName, err error) error {
+	var deleted *broker.DeletedError
+	if !errors.As(err, &deleted) {
+		return err
+	}
+	if stream, at := s.broker.Stream(name); at == nil && errors.As(stream.Info().Err, new(*broker.UnfinishedError)) {
+		return stream.Info().Err
+	}
+	return err
 }
 
 // jsonBody refuses bodies that say they are something else than JSON. A form is what

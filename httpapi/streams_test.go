@@ -1,9 +1,14 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
+	"syscall"
 	"testing"
+
+	"felix.local/felix/internal/faultdisk"
 )
 
 func TestAStreamIsCreatedOnceAndChangedAfter(t *testing.T) {
@@ -113,4 +118,81 @@ func TestRetentionRunsWhenAsked(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 	f.send("POST", "/v1/streams/no/such/stream/retention", "").refused(http.StatusNotFound, "stream_not_found")
+}
+
+func TestWhatAPutDoesNotNameStaysAsItIs(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	for definition, shards := range map[string]int{
+		`{"durable":false,"format":"kafka","shards":2}`:                                              2,
+		`{"format":"kafka","shards":2,"fsync":"none","retention_bytes":8192,"retention_seconds":60}`: 2,
+	} {
+		var before, after streamJSON
+		f.send("PUT", orders, definition).want(http.StatusCreated).json(&before)
+		for _, body := range []string{"", `{}`, `{"durable":null,"format":null}`, `{"format":"kafka"}`, fmt.Sprintf(`{"shards":%d}`, shards)} {
+			after = streamJSON{}
+			f.send("PUT", orders, body).want(http.StatusOK).json(&after)
+			if fmt.Sprint(text(t, before)) != fmt.Sprint(text(t, after)) {
+				t.Errorf("%s made %s of %s", body, text(t, after), text(t, before))
+			}
+		}
+		f.send("PUT", orders, `{"shards":3}`).want(http.StatusOK).json(&after)
+		if *after.Shards != 3 || *after.Durable != *before.Durable || *after.Format != "kafka" {
+			t.Errorf("%s", text(t, after))
+		}
+		for field, body := range map[string]string{"format": `{"format":"raw"}`, "shards": `{"shards":1}`} {
+			refused := f.send("PUT", orders, body).refused(http.StatusConflict, "conflict")
+			said := refused["message"].(string) + refused["action"].(string)
+			if refused["field"] != field || strings.Contains(said, "delete") || strings.Contains(said, "create") {
+				t.Errorf("%v", refused)
+			}
+		}
+		f.send("DELETE", orders, "").want(http.StatusNoContent)
+	}
+	f.stream(`{"durable":false}`)
+	f.send("PUT", orders, `{"retention_seconds":60}`).refused(http.StatusBadRequest, codeInvalidRequest)
+	f.send("PUT", orders, `{"durable":true}`).refused(http.StatusConflict, "conflict")
+}
+
+// text is what clients get of a stream.
+func text(t *testing.T, s streamJSON) string {
+	t.Helper()
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestAServerWithoutStorageTakesAPutThatNamesNothing(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	f.stream(`{"durable":false}`)
+	f.send("PUT", orders, "").want(http.StatusOK)
+}
+
+func TestADeletionThatIsNotFinishedIsShown(t *testing.T) {
+	b, disk := onFaultyDisk(t)
+	f := start(t, b, Config{})
+	f.stream(`{"format":"kafka"}`)
+	disk.Inject(faultdisk.Fault{Kinds: faultdisk.Rename, Errno: syscall.EIO, Path: func(path string) bool {
+		return strings.Contains(path, ".deleted") || !strings.Contains(path, ".felixd")
+	}})
+	if r := f.send("DELETE", orders, ""); r.status < 500 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	var s streamJSON
+	f.send("GET", orders, "").want(http.StatusOK).json(&s)
+	if s.Error == nil || !strings.Contains(*s.Error, "not finished") || s.Format == nil || *s.Format != "kafka" || len(s.ShardList) != 1 {
+		t.Errorf("%s", text(t, s))
+	}
+	var page listJSON
+	f.send("GET", "/v1/streams", "").want(http.StatusOK).json(&page)
+	if len(page.Streams) != 1 || page.Streams[0].Error == nil {
+		t.Errorf("%+v", page)
+	}
+	refused := f.send("PUT", orders, "").refused(http.StatusServiceUnavailable, codeUnavailable)
+	if !strings.Contains(refused["action"].(string), "delete") {
+		t.Errorf("%v", refused)
+	}
+	f.send("DELETE", orders, "").want(http.StatusNoContent)
+	f.send("GET", orders, "").refused(http.StatusNotFound, "stream_not_found")
 }

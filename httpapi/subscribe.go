@@ -41,8 +41,9 @@ func (s *Server) subscribe(x *exchange) error {
 	f := x.openFeed(asked, func() { cancel(errReaderGone) })
 	defer f.close()
 	err = f.subscribed(sub.Start(), sub.Live())
+	position := sub.Start()
 	for err == nil {
-		err = f.deliver(ctx, sub)
+		position, err = f.deliver(ctx, sub, asked, position)
 	}
 	f.end(ended(ctx, err))
 	return nil
@@ -59,25 +60,45 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// deliver waits for records and writes them. The principal may have lost its grant
-// since the last page. A record that is larger than a page counts as a range read
-// does. The payloads are let go of, so that a silent subscription holds none.
-func (f *feed) deliver(ctx context.Context, sub *broker.Subscription) error {
+// deliver waits for records and writes them; position is the offset to come. The
+// principal may have lost its grant since the last page. The payloads are let go of, so
+// that a silent subscription holds none.
+//
+// Where records are there already, room for a page is waited for before they are read.
+// What comes while the subscription is silent is in the broker's memory anyway when it
+// is taken, and waits for its room afterwards.
+func (f *feed) deliver(ctx context.Context, sub *broker.Subscription, asked subscription, position uint64) (uint64, error) {
+	h := f.x.hold()
+	defer h.release()
+	if shard, err := asked.stream.Shard(asked.shard); err == nil && position < shard.Next {
+		if err := h.wait(ctx, f.x.server.cfg.FeedPageBytes); err != nil {
+			return position, err
+		}
+	}
 	delivery, err := sub.Next(ctx)
 	if err != nil {
-		return err
+		return position, err
 	}
-	if err := f.x.mayStill(auth.Read); err != nil {
-		return err
-	}
-	pages := &f.x.server.pages
-	larger := max(0, payloadBytes(delivery.Records)-f.x.server.cfg.FeedPageBytes)
-	if err := pages.takeMore(0, larger); err != nil {
-		return err
-	}
-	defer pages.give(larger)
 	defer clear(delivery.Records)
-	return f.page(delivery)
+	if err := f.x.permits(asked); err != nil {
+		return position, err
+	}
+	if err := h.waitFor(ctx, pageBytes(delivery.Records)); err != nil {
+		return position, err
+	}
+	return delivery.Next, f.page(delivery)
+}
+
+// permits says that the principal may have this subscription, now. One that holds
+// publishers back needs their grant too.
+func (x *exchange) permits(asked subscription) error {
+	if err := x.mayStill(auth.Read); err != nil {
+		return err
+	}
+	if asked.options.WhenFull == broker.WhenFullBlock && !x.principal.Allows(auth.Write, x.name.Tenant) {
+		return blocksPublishers(x.principal.Name(), x.name.Tenant)
+	}
+	return nil
 }
 
 func (x *exchange) subscription() (asked subscription, err error) {
@@ -94,6 +115,9 @@ func (x *exchange) subscription() (asked subscription, err error) {
 	}
 	asked.options.PageBytes = x.server.cfg.FeedPageBytes
 	if asked.options.WhenFull, err = q.whenFull(); err != nil {
+		return asked, err
+	}
+	if err = x.permits(asked); err != nil {
 		return asked, err
 	}
 	if asked.start, err = x.resumed(q); err != nil {
