@@ -203,13 +203,31 @@ func (w *world) expectFiles(e expectation, f *fileTruth, d Damage) expectation {
 	if d.Kind == SwapFiles {
 		put(other, f)
 	}
+	newest := len(w.logs) - 1
 	for place, content := range holds {
+		// A file that is shorter than a header is what an unfinished roll leaves.
+		if short := w.shortInto(f, other, d); content == none && place == newest && short >= 0 {
+			return w.expectCut(e, &w.logs[place], short)
+		}
 		if content == none || place > 0 && content != holds[place-1]+1 {
 			e.place = place
 			return e.with(RefusedAtOpen)
 		}
 	}
 	return e.with(Whole)
+}
+
+// shortInto gives the size of what took a segment's place, if it is less than a header
+// has; else -1.
+func (w *world) shortInto(f, other *fileTruth, d Damage) int64 {
+	from := other
+	if f.kind != segmentFile && d.Kind == SwapFiles {
+		from = f
+	}
+	if from.kind == segmentFile || from.size >= segment.HeaderSize {
+		return -1
+	}
+	return from.size
 }
 
 // expectRemoved is for a file that is missing.

@@ -56,10 +56,10 @@ func (r Row) addTo(rows []Row) []Row {
 
 func (r *Result) count(w *world, o outcome) {
 	row := Row{Format: w.format, State: w.state, File: string(o.file.kind), Kind: o.damage.Kind, Verdict: o.verdict}
-	if o.file.kind != markFile {
+	if o.file.kind == segmentFile || o.file.kind == indexFile {
 		row.File = fmt.Sprintf("%s %d", o.file.kind, o.file.place+1)
 	}
-	row.order = slices.Index([]fileKind{segmentFile, indexFile, markFile}, o.file.kind)*segments + o.file.place
+	row.order = slices.Index([]fileKind{segmentFile, indexFile, markFile, producersFile}, o.file.kind)*segments + o.file.place
 	row.Counts = Counts{Images: 1, BytesCut: o.cut, SideCopies: o.copies, Dropped: o.dropped, DroppedMost: o.dropped}
 	r.Rows = row.addTo(r.Rows)
 	r.countVerdict(o.verdict, 1)

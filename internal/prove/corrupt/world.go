@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"felix.local/felix/device"
+	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
@@ -49,6 +50,8 @@ const (
 	segmentFile fileKind = "segment"
 	indexFile   fileKind = "index"
 	markFile    fileKind = "mark"
+	// producersFile is the snapshot of producers, which the log can do without.
+	producersFile fileKind = "producers"
 )
 
 // segmentTruth is what a segment holds.
@@ -110,6 +113,9 @@ func newWorld(f Format, s State, o Options) (*world, error) {
 	if err := w.readMark(); err != nil {
 		return nil, err
 	}
+	if err := w.addProducers(); err != nil {
+		return nil, err
+	}
 	return w, w.reopen()
 }
 
@@ -128,6 +134,16 @@ func (w *world) addIndex(id uint64, place int) error {
 	w.add(name, indexFile, place, int64(len(b)))
 	w.logs[place].resumed = int64(binary.BigEndian.Uint64(b[len(b)-8:]))
 	return nil
+}
+
+// addProducers takes note of the snapshot of producers, which is there once a log rolled.
+func (w *world) addProducers() error {
+	b, err := simdisk.ReadFile(w.disk, filepath.Join(dir, engine.ProducersName))
+	if device.IsNotExist(err) {
+		return nil
+	}
+	w.add(engine.ProducersName, producersFile, 0, int64(len(b)))
+	return err
 }
 
 func (w *world) readMark() error {
