@@ -202,6 +202,9 @@ type Page struct {
 	Continue uint64
 }
 
+// Generation is a leadership of a shard: First is the offset of its first record.
+type Generation struct{ Number, First uint64 }
+
 // RetentionResult says what a pass over a stream removed.
 type RetentionResult struct {
 	Segments int

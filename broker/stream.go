@@ -177,3 +177,17 @@ func (s *Stream) adopt(d definition, inForce func()) error {
 	}
 	return err
 }
+
+// Generations tells which leadership generation wrote which records of a shard, oldest
+// first; empty where nobody ever led by generation, and for an in-memory stream.
+func (s *Stream) Generations(shard int) ([]Generation, error) {
+	h, err := s.shard(shard)
+	if err != nil || h.log == nil {
+		return nil, err
+	}
+	var generations []Generation
+	for _, e := range h.log.Generations() {
+		generations = append(generations, Generation{Number: e.Generation, First: e.Start})
+	}
+	return generations, nil
+}
