@@ -51,9 +51,10 @@ func (b *batch) parse(data []byte) error {
 		if len(b.messages) == b.recordsMax {
 			return tooManyLines(b.recordsMax)
 		}
-		if err := b.line(&r); errors.As(err, new(*crowdedError)) {
-			return err
-		} else if err != nil {
+		if err := b.line(&r); err != nil {
+			if errors.As(err, new(*crowdedError)) {
+				return err
+			}
 			return badLine(line, err.Error())
 		}
 	}

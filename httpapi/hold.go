@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"sync"
+	"time"
 	"unsafe"
 
 	"felix.local/felix/broker"
@@ -12,6 +14,12 @@ type pageHold struct {
 	pages  *budget
 	client string
 	bytes  int64
+
+	mu struct {
+		sync.Mutex
+		// settled says that a lent hold is the request's own again.
+		settled bool
+	}
 }
 
 func (x *exchange) hold() *pageHold { return &pageHold{pages: x.server.pages, client: x.client()} }
@@ -47,6 +55,24 @@ func (h *pageHold) waitFor(ctx context.Context, n int64) error {
 	}
 	h.release()
 	return h.wait(ctx, n)
+}
+
+// lend gives what is held back should the request not settle within a time. Until then
+// the request does not look at it.
+func (h *pageHold) lend(within time.Duration) (settle func()) {
+	timer := time.AfterFunc(within, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !h.mu.settled {
+			h.release()
+		}
+	})
+	return func() {
+		timer.Stop()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.mu.settled = true
+	}
 }
 
 func (h *pageHold) release() {

@@ -70,12 +70,16 @@ func ended(ctx context.Context, err error) error {
 func (f *feed) deliver(ctx context.Context, sub *broker.Subscription, asked subscription, position uint64) (uint64, error) {
 	h := f.x.hold()
 	defer h.release()
+	settle := func() {}
 	if shard, err := asked.stream.Shard(asked.shard); err == nil && position < shard.Next {
 		if err := h.wait(ctx, f.x.server.cfg.FeedPageBytes); err != nil {
 			return position, err
 		}
+		// Offsets may hold no records, and the subscription be silent after all.
+		settle = h.lend(f.x.server.cfg.WriteTimeout)
 	}
 	delivery, err := sub.Next(ctx)
+	settle()
 	if err != nil {
 		return position, err
 	}

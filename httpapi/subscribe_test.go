@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"felix.local/felix/broker"
+	"felix.local/felix/engine"
 )
 
 func TestASubscriptionDeliversWhatIsHeldAndWhatComes(t *testing.T) {
@@ -248,4 +249,61 @@ func TestBadSubscriptionsAreRefusedBeforeTheyBegin(t *testing.T) {
 	}
 	f.send("GET", "/v1/streams/no/such/stream/subscribe", "").refused(http.StatusNotFound, "stream_not_found")
 	f.send("HEAD", orders+"/subscribe?shard=0", "").want(http.StatusMethodNotAllowed)
+}
+
+// What starts a generation takes an offset and is no record.
+func TestASubscriptionBeforeOffsetsThatHoldNothingIsSilentAndHoldsNothing(t *testing.T) {
+	root := t.TempDir()
+	config := engine.DefaultConfig()
+	config.Logger, config.IOURing = quiet(), engine.IOURingOff
+	store := must(engine.OpenStore(t.Context(), root, config))
+	log := must(store.OpenLog(t.Context(), engine.ShardKey{Tenant: "acme", Namespace: "shop", Stream: "orders"}))
+	must(log.Append(t.Context(), engine.Record{Payload: []byte("one")}))
+	if _, recorded, err := log.StartGeneration(t.Context(), 1); err != nil || !recorded {
+		t.Fatal(recorded, err)
+	}
+	if err := store.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// There is room for one page, which each of them needs.
+	f := start(t, durable(t, root), Config{
+		WriteTimeout: 50 * time.Millisecond, FeedPageBytes: 1000, PageBytes: 1000, PageBytesMax: 1000, PagesBytesMax: 1000,
+	})
+	f.stream("")
+	var all []*events
+	for range 3 {
+		e := f.subscribe("?from=0")
+		if first := e.expect("subscribed"); first.LiveOffset != 2 {
+			t.Fatalf("%+v", first)
+		}
+		e.expect("record")
+		all = append(all, e)
+	}
+	f.publish("two")
+	for _, e := range all {
+		if l := e.expect("record"); l.Offset != 2 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+func TestALentPageIsGivenBackUnlessItIsSettled(t *testing.T) {
+	b := newBudget("bytes", 10, 10)
+	late := &pageHold{pages: b, client: "a"}
+	if err := late.wait(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	settle := late.lend(time.Millisecond)
+	eventually(t, "it is given back", func() bool { return b.held() == 0 })
+	settle()
+	late.release()
+	kept := &pageHold{pages: b, client: "a"}
+	if err := kept.wait(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	kept.lend(time.Hour)()
+	if b.held() != 10 {
+		t.Errorf("%d bytes are held", b.held())
+	}
+	kept.release()
 }
