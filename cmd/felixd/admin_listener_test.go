@@ -141,7 +141,11 @@ func TestHealthIsAnsweredWhileManyTokensAreVerified(t *testing.T) {
 	var begun, ended sync.WaitGroup
 	begun.Add(guesses)
 	for range guesses {
-		ended.Go(func() { ask(asked{ctx, new(sync.Once), begun.Done}, "/metrics", "slow.wrong") })
+		guess := asked{ctx, new(sync.Once), begun.Done}
+		ended.Go(func() {
+			defer guess.once.Do(begun.Done) // one that is turned away at once has begun too
+			ask(guess, "/metrics", "slow.wrong")
+		})
 	}
 	begun.Wait()
 	for path, want := range map[string]int{"/live": 200, "/ready": 503} {
