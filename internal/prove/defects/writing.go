@@ -72,13 +72,13 @@ func writing() []Defect {
 			Breaks: "a batch that fails takes everything staged behind it along, and its offsets are given out again; here the order goes on behind it, and the log has a hole",
 			Edits: []Edit{{
 				File: "engine/commit.go",
-				Old:  "	behind := l.mu.staged\n	l.mu.staged = nil\n	l.replanLocked()\n",
+				Old:  "	behind := l.mu.staged\n	l.mu.staged, l.mu.inFlight = nil, nil\n	l.replanLocked()\n",
 				New: `	behind := l.mu.staged
 	if w := &l.mu.active; l.mu.poison == nil && b.pos == w.size {
 		w.size, w.next, w.builder = b.end(), b.next, b.builder
 		behind = nil
 	} else {
-		l.mu.staged = nil
+		l.mu.staged, l.mu.inFlight = nil, nil
 		l.replanLocked()
 	}
 `,
