@@ -10,13 +10,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"felix.local/felix/device"
 	"felix.local/felix/engine"
+	"felix.local/felix/fallback"
+	"felix.local/felix/internal/faultdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -181,25 +183,29 @@ func TestACopyOfALogThatGrowsMeanwhileIsABeginningOfIt(t *testing.T) {
 
 // While a roll is prepared there are two segments of which the older still grows.
 func TestACopyBesideARollInTheBackgroundIsABeginningOfTheLog(t *testing.T) {
-	r := newBackupRig(t, func(c *engine.Config) { c.RolloverThresholdPercent = 30 })
+	disk := faultdisk.New(device.OS(), fallback.Open(fallback.Options{}), faultdisk.Options{})
+	t.Cleanup(func() { _ = disk.Queue().Close() })
+	r := newBackupRig(t, func(c *engine.Config) {
+		c.RolloverThresholdPercent = 30
+		c.FS, c.Queue = disk.FS(), disk.Queue()
+	})
 	l := r.open(0)
 	r.append(l, 1)
+	preparing := disk.Inject(faultdisk.Fault{Kinds: faultdisk.FlushDir, Stall: true, Path: func(path string) bool { return path == l.Dir() }})
 	for l.Segments()[0].Size*100 < r.cfg.SegmentBytes*int64(r.cfg.RolloverThresholdPercent) {
 		r.append(l, 1)
 	}
-	// The next segment is made meanwhile, and not used before the next append.
-	next := filepath.Join(l.Dir(), segment.LogName(1))
-	for isGone(next) {
-		if r.ctx.Err() != nil {
-			t.Fatal("no roll was prepared")
-		}
-		runtime.Gosched()
-	}
+	<-preparing.Reached() // the next segment's file is there, and not used yet
 	tail := l.TailOffset()
 	c := r.copier()
 	c.copied = func(name string) {
-		if filepath.Base(name) == segment.LogName(0) {
-			r.append(l, 20)
+		if filepath.Base(name) != segment.LogName(0) {
+			return
+		}
+		r.append(l, 2) // to the older one, which was copied
+		preparing.Release()
+		for len(l.Segments()) < 2 {
+			r.append(l, 1)
 		}
 	}
 	if err := c.copyRoot(); err != nil {
