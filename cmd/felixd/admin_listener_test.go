@@ -54,6 +54,13 @@ func TestSilentAdminConnectionsGiveWayToThoseThatAsk(t *testing.T) {
 		t.Errorf("/live answers %d", got)
 	}
 	// Of five and the one that asked, two have a place.
+	entrance := s.admin.listener.(*turnstile)
+	entrance.mu.Lock()
+	open := len(entrance.mu.silentSince)
+	entrance.mu.Unlock()
+	if open > 2 {
+		t.Errorf("%d connections are open", open)
+	}
 	for _, conn := range silent[:4] {
 		wantClosed(t, conn)
 	}
@@ -70,6 +77,7 @@ func TestAnAdminConnectionPastTheBoundIsClosedWhenAllAreBusy(t *testing.T) {
 		began <- struct{}{}
 		<-letGo
 	}), entrance, slog.New(slog.DiscardHandler))
+	server.ReadHeaderTimeout, server.ReadTimeout = 0, 0 // nothing but the bound closes a connection
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(entrance) }()
 	ask := func() net.Conn {
@@ -165,9 +173,9 @@ func TestHealthIsAnsweredWhileManyTokensAreVerified(t *testing.T) {
 	ended.Wait()
 }
 
-func TestTheAdminListenerIsCalledByItsOwnNames(t *testing.T) {
-	ask := func(s *server, host string) int {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.admin.boundAddr()+"/live", nil)
+func TestListenersAreCalledByTheirOwnNames(t *testing.T) {
+	ask := func(d *door, path, host string) int {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+d.boundAddr()+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,14 +188,16 @@ func TestTheAdminListenerIsCalledByItsOwnNames(t *testing.T) {
 		return answer.StatusCode
 	}
 	open := runServer(t, serveFlags(t, "--hosts", "felix.example, other.example"))
-	for host, want := range map[string]int{"localhost": 200, "127.0.0.1:1": 200, "felix.example:9644": 200, "other.example": 200, "evil.example": 403, "evil": 403} {
-		if got := ask(open, host); got != want {
-			t.Errorf("%s is answered %d, want %d", host, got, want)
+	for d, path := range map[*door]string{open.admin: "/live", open.http: "/v1/streams"} {
+		for host, want := range map[string]bool{"localhost": true, "127.0.0.1:1": true, "felix.example:9644": true, "other.example": true, "evil.example": false, "evil": false} {
+			if got := ask(d, path, host); (got == 200) != want || !want && (got < 400 || got > 499) {
+				t.Errorf("%s called %s answers %d", d.what, host, got)
+			}
 		}
 	}
 	path := filepath.Join(t.TempDir(), "credentials")
 	credentialsFile(t, path, map[string]string{"a": "read:*"})
-	if got := ask(runServer(t, serveFlags(t, "--credentials-file", path)), "felix.example"); got != 200 {
+	if got := ask(runServer(t, serveFlags(t, "--credentials-file", path)).admin, "/live", "felix.example"); got != 200 {
 		t.Errorf("with credentials another name is answered %d", got)
 	}
 	for _, wrong := range []string{"http://x", "x:80", "a,,b", "*"} {

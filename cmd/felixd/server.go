@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 
 	"felix.local/felix/auth"
@@ -171,7 +170,7 @@ func (s *server) serveAdmin(tlsConfig *tls.Config) {
 		return
 	}
 	entrance := newTurnstile(s.admin.listener, s.config.adminConnectionsMax)
-	entry := guard{credentials: s.credentials, bound: entrance.Addr(), names: append(slices.Clone(s.config.hosts), s.config.adminAddr)}
+	entry := guard{credentials: s.credentials, bound: entrance.Addr(), names: s.names(s.config.adminAddr)}
 	admin := newAdminServer(adminHandler(&s.ready, s.exporter.Handler(), entry), entrance, s.logger)
 	s.admin.listener = encrypted(entrance, tlsConfig, "h2", "http/1.1")
 	s.run(s.admin, admin.Serve, admin.Shutdown)

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"net"
+	"slices"
 
 	"felix.local/felix/httpapi"
 	"felix.local/felix/kafka"
@@ -14,7 +15,7 @@ func (s *server) openDoors(tlsConfig *tls.Config) error {
 		front, err := httpapi.New(httpapi.Config{
 			Broker: s.broker, Credentials: s.credentials, Logger: s.logger, Observer: s.exporter,
 			BodyBytesMax: s.config.broker.BatchBytesMax, BatchRecordsMax: s.config.broker.BatchRecordsMax,
-			ConnectionsMax: s.config.httpConnectionsMax,
+			ConnectionsMax: s.config.httpConnectionsMax, Hosts: s.names(s.config.httpAddr),
 		})
 		if err != nil {
 			return err
@@ -39,6 +40,10 @@ func (s *server) openDoors(tlsConfig *tls.Config) error {
 	}
 	return nil
 }
+
+// names are those that a listener may be called by: what was said, and the host of the
+// address it was configured with.
+func (s *server) names(addr string) []string { return append(slices.Clone(s.config.hosts), addr) }
 
 // encrypted makes a listener speak TLS, when there is a configuration, and within it
 // one of the protocols.
