@@ -307,3 +307,22 @@ func TestALentPageIsGivenBackUnlessItIsSettled(t *testing.T) {
 	}
 	kept.release()
 }
+
+func TestNoPageIsReadBeforeThereIsRoomForIt(t *testing.T) {
+	f := start(t, durable(t, t.TempDir()), Config{})
+	f.stream("")
+	f.publish("one")
+	if err := f.server.pages.take("another", 0, DefaultPagesBytesMax); err != nil {
+		t.Fatal(err)
+	}
+	pagesRead := func() uint64 { stats := f.broker.Stats(); return stats.RingReads + stats.DiskReads }
+	before := pagesRead()
+	e := f.subscribe("?from=0")
+	e.expect("subscribed")
+	eventually(t, "the subscription waits", func() bool { return f.server.pages.waiters() == 1 })
+	if n := pagesRead() - before; n != 0 {
+		t.Errorf("%d pages were read", n)
+	}
+	f.server.pages.give("another", DefaultPagesBytesMax)
+	e.expect("record")
+}
