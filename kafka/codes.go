@@ -36,6 +36,7 @@ const (
 	codeUnknownProducerID           code = 59
 	codeFetchSessionIDNotFound      code = 70
 	codeInvalidFetchSessionEpoch    code = 71
+	codeFencedLeaderEpoch           code = 74
 	codeUnknownLeaderEpoch          code = 75
 	codeUnsupportedCompressionType  code = 76
 	codeInvalidRecord               code = 87

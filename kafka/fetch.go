@@ -35,6 +35,8 @@ type bounds struct{ start, next int64 }
 type found struct {
 	bounds
 	err error
+	// admitted says that the client knows the leader's epoch, or none.
+	admitted bool
 	// position is the offset to read next, once records were read.
 	position uint64
 	// pieces are the record batches, in the buffers of the call.

@@ -65,8 +65,6 @@ func (f *fetchCall) find() {
 		p.found = found{bounds: bounds{start: -1, next: -1}, err: err}
 		switch {
 		case err != nil:
-		case p.epoch > leaderEpoch:
-			p.err = refuse(codeUnknownLeaderEpoch, "this server has been the leader since epoch 0")
 		case p.offset < 0:
 			p.err = refuse(codeOffsetOutOfRange, "an offset below zero")
 		default:
@@ -131,6 +129,15 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 		f.fail(p, unavailable(stream, info))
 		return
 	}
+	var known epochs
+	if !p.admitted || p.position != info.Next {
+		// Again when there is news, which may be another leader's.
+		if known, err = epochsFor(stream, int(p.index), p.epoch); err != nil {
+			f.fail(p, err)
+			return
+		}
+		p.admitted = true
+	}
 	p.start, p.next = int64(info.Base), int64(info.Next)
 	if p.position == info.Next {
 		if info.State == broker.StatePoisoned && p.bytes == 0 {
@@ -149,20 +156,23 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 			return
 		}
 		page, err := stream.Read(f.c.ctx, int(p.index), p.position, int64(min(max(budget, 1), fetchPageMax)), 0)
+		if n := len(page.Records); n > 0 && page.Records[n-1].Offset >= info.Next && err == nil {
+			known, err = epochsOf(stream, int(p.index)) // the page knows more than they did
+		}
 		if err != nil {
 			if p.bytes == 0 && f.c.ctx.Err() == nil {
 				f.fail(p, err)
 			}
 			return
 		}
-		if !f.append(p, page.Records, budget, must) {
+		if !f.append(p, page.Records, known, budget, must) {
 			return
 		}
 	}
 }
 
-// append encodes records into a batch, and says whether all of them fitted.
-func (f *fetchCall) append(p *fetchPart, records []broker.Record, budget int, must bool) bool {
+// append encodes records into batches, and says whether all of them fitted.
+func (f *fetchCall) append(p *fetchPart, records []broker.Record, known epochs, budget int, must bool) bool {
 	if len(records) == 0 {
 		return false
 	}
@@ -171,7 +181,7 @@ func (f *fetchCall) append(p *fetchPart, records []broker.Record, budget int, mu
 		size += len(records[i].Key) + len(records[i].Value) + recordOverhead
 	}
 	buf := f.c.s.buffers.get(size)
-	out, taken := appendBatch(buf.b[:0], records, budget, must)
+	out, taken := appendBatches(buf.b[:0], records, known, budget, must)
 	buf.b = out
 	f.full = f.full || taken < len(records)
 	if taken == 0 {

@@ -14,9 +14,6 @@ import (
 // created; before, asking was leave enough.
 const metadataAutoCreate = 4
 
-// leaderEpoch is the epoch of every partition: there is one leader, for ever.
-const leaderEpoch = 0
-
 func (c *conn) metadata(x *exchange) (*response, error) {
 	request := kmsg.NewMetadataRequest()
 	if err := c.decodeBody(x, &request); err != nil {
@@ -33,7 +30,13 @@ func (c *conn) metadata(x *exchange) (*response, error) {
 	if request.Topics == nil || x.version == 0 && len(request.Topics) == 0 {
 		for _, info := range c.s.cfg.Broker.Streams() {
 			if c.maySee(info.Name.Tenant) {
-				out.Topics = append(out.Topics, c.topicMetadata(info.Name.Dotted(), len(info.Shards), info.Err))
+				stream, err := (*broker.Stream)(nil), info.Err
+				if err == nil {
+					stream, err = c.s.cfg.Broker.Stream(info.Name)
+				}
+				if !is[*broker.NotFoundError](err) { // deleted since
+					out.Topics = append(out.Topics, c.topicMetadata(info.Name.Dotted(), stream, err))
+				}
 			}
 		}
 	}
@@ -51,17 +54,14 @@ func (c *conn) metadata(x *exchange) (*response, error) {
 		if create && is[*broker.NotFoundError](err) {
 			stream, err = c.autoCreate(name)
 		}
-		shards := 0
-		if err == nil {
-			shards = stream.Shards()
-		}
-		out.Topics = append(out.Topics, c.topicMetadata(name, shards, err))
+		out.Topics = append(out.Topics, c.topicMetadata(name, stream, err))
 	}
 	return c.reply(x, &out), nil
 }
 
-// topicMetadata describes a topic under the name the client knows it by.
-func (c *conn) topicMetadata(name string, shards int, err error) kmsg.MetadataResponseTopic {
+// topicMetadata describes a topic under the name the client knows it by, or says why
+// its stream is not there.
+func (c *conn) topicMetadata(name string, stream *broker.Stream, err error) kmsg.MetadataResponseTopic {
 	topic := kmsg.NewMetadataResponseTopic()
 	topic.Topic = &name
 	topic.ErrorCode = int16(c.s.codeOf(err))
@@ -69,11 +69,13 @@ func (c *conn) topicMetadata(name string, shards int, err error) kmsg.MetadataRe
 		return topic
 	}
 	node := []int32{c.s.cfg.NodeID}
-	topic.Partitions = make([]kmsg.MetadataResponseTopicPartition, shards)
+	topic.Partitions = make([]kmsg.MetadataResponseTopicPartition, stream.Shards())
 	for i := range topic.Partitions {
 		p := &topic.Partitions[i]
 		p.Default()
-		p.Partition, p.Leader, p.LeaderEpoch = int32(i), c.s.cfg.NodeID, leaderEpoch
+		known, err := epochsOf(stream, i)
+		p.ErrorCode = int16(c.s.codeOf(err))
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), c.s.cfg.NodeID, known.newest()
 		p.Replicas, p.ISR = node, node
 	}
 	return topic

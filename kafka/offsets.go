@@ -33,11 +33,11 @@ func (c *conn) listOffsets(x *exchange) (*response, error) {
 			part.Partition, part.Offset, part.Timestamp, part.LeaderEpoch = p.Partition, -1, -1, -1
 			at, problem := foundOffset{}, err
 			if problem == nil {
-				at, problem = offsetAt(ctx, stream, int(p.Partition), p.Timestamp, p.CurrentLeaderEpoch)
+				at, problem = offsetAt(ctx, stream, &p)
 			}
 			part.ErrorCode = int16(c.s.codeOf(problem))
 			if problem == nil {
-				part.Offset, part.Timestamp, part.LeaderEpoch = at.offset, at.timestamp, leaderEpoch
+				part.Offset, part.Timestamp, part.LeaderEpoch = at.offset, at.timestamp, at.epoch
 			}
 			topic.Partitions = append(topic.Partitions, part)
 		}
@@ -46,10 +46,16 @@ func (c *conn) listOffsets(x *exchange) (*response, error) {
 	return c.reply(x, &out), nil
 }
 
-// foundOffset is an offset and the time of its record, -1 where there is none.
-type foundOffset struct{ offset, timestamp int64 }
+// foundOffset is an offset, the time of its record and its epoch, each -1 where there
+// is none.
+type foundOffset struct {
+	offset, timestamp int64
+	epoch             int32
+}
 
-func offsetAt(ctx context.Context, stream *broker.Stream, shard int, timestamp int64, epoch int32) (foundOffset, error) {
+// offsetAt finds the offset that is asked for.
+func offsetAt(ctx context.Context, stream *broker.Stream, asked *kmsg.ListOffsetsRequestTopicPartition) (foundOffset, error) {
+	shard := int(asked.Partition)
 	info, err := stream.Shard(shard)
 	if err != nil {
 		return foundOffset{}, err
@@ -57,40 +63,52 @@ func offsetAt(ctx context.Context, stream *broker.Stream, shard int, timestamp i
 	if info.State == broker.StateRefused {
 		return foundOffset{}, unavailable(stream, info)
 	}
-	switch {
-	case epoch > leaderEpoch:
-		return foundOffset{}, refuse(codeUnknownLeaderEpoch, "this server has been the leader since epoch 0")
+	known, err := epochsFor(stream, shard, asked.CurrentLeaderEpoch)
+	if err != nil {
+		return foundOffset{}, err
+	}
+	found := foundOffset{-1, -1, noEpoch}
+	switch timestamp := asked.Timestamp; {
 	case timestamp == offsetsLatest:
-		return foundOffset{int64(info.Next), -1}, nil
+		found.offset = int64(info.Next)
 	case timestamp == offsetsEarliest:
-		return foundOffset{int64(info.Base), -1}, nil
+		found.offset = int64(info.Base)
 	case timestamp < 0:
 		return foundOffset{}, refuse(codeUnsupportedVersion, "of the timestamps below zero, -1 and -2 are supported")
-	case timestamp > math.MaxInt64/1000:
-		return foundOffset{-1, -1}, nil // after every record there can be
+	case timestamp > math.MaxInt64/1000: // after every record there can be
+	default:
+		found.offset, found.timestamp, err = offsetAtTime(ctx, stream, shard, uint64(timestamp)*1000)
 	}
-	return offsetAtTime(ctx, stream, shard, uint64(timestamp)*1000)
+	if err != nil || found.offset < 0 {
+		return found, err
+	}
+	if uint64(found.offset) >= info.Next { // newer than the epochs
+		known, err = epochsOf(stream, shard)
+	}
+	found.epoch, _ = known.at(uint64(found.offset))
+	return found, err
 }
 
-// offsetAtTime finds the first record that is not older than micros.
-func offsetAtTime(ctx context.Context, stream *broker.Stream, shard int, micros uint64) (foundOffset, error) {
+// offsetAtTime finds the first record that is not older than micros: its offset and
+// its time, or -1 and -1.
+func offsetAtTime(ctx context.Context, stream *broker.Stream, shard int, micros uint64) (found, timestamp int64, err error) {
 	for {
 		offset, err := stream.Resolve(ctx, shard, broker.AtTime(micros))
 		if err != nil {
-			return foundOffset{}, err
+			return -1, -1, err
 		}
 		page, err := stream.Read(ctx, shard, offset, 1, 1)
 		if is[*broker.CursorTooOldError](err) {
 			continue // trimmed in between: the base rises each time
 		}
 		if err != nil {
-			return foundOffset{}, err
+			return -1, -1, err
 		}
 		if len(page.Records) == 0 {
-			return foundOffset{-1, -1}, nil
+			return -1, -1, nil
 		}
 		first := page.Records[0]
-		return foundOffset{int64(first.Offset), timestampMillis(first.TimestampMicros)}, nil
+		return int64(first.Offset), timestampMillis(first.TimestampMicros), nil
 	}
 }
 
@@ -107,14 +125,11 @@ func (c *conn) offsetForLeaderEpoch(x *exchange) (*response, error) {
 		for _, p := range t.Partitions {
 			part := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			part.Partition, part.LeaderEpoch, part.EndOffset = p.Partition, -1, -1
-			end, problem := int64(-1), err
+			problem := err
 			if problem == nil {
-				end, problem = endOfEpoch(stream, int(p.Partition), p.LeaderEpoch, p.CurrentLeaderEpoch)
+				part.LeaderEpoch, part.EndOffset, problem = endOfEpoch(stream, int(p.Partition), p.LeaderEpoch, p.CurrentLeaderEpoch)
 			}
 			part.ErrorCode = int16(c.s.codeOf(problem))
-			if end >= 0 {
-				part.LeaderEpoch, part.EndOffset = leaderEpoch, end
-			}
 			topic.Partitions = append(topic.Partitions, part)
 		}
 		out.Topics = append(out.Topics, topic)
@@ -122,20 +137,19 @@ func (c *conn) offsetForLeaderEpoch(x *exchange) (*response, error) {
 	return c.reply(x, &out), nil
 }
 
-// endOfEpoch is the offset after the last one of an epoch, -1 for an epoch that never
-// was.
-func endOfEpoch(stream *broker.Stream, shard int, asked, current int32) (int64, error) {
+// endOfEpoch answers as epochs.endOf does, for a client of a current epoch.
+func endOfEpoch(stream *broker.Stream, shard int, asked, current int32) (epoch int32, end int64, err error) {
 	info, err := stream.Shard(shard)
 	if err != nil {
-		return -1, err
+		return noEpoch, -1, err
 	}
-	switch {
-	case info.State == broker.StateRefused:
-		return -1, unavailable(stream, info)
-	case current > leaderEpoch:
-		return -1, refuse(codeUnknownLeaderEpoch, "this server has been the leader since epoch 0")
-	case asked != leaderEpoch:
-		return -1, nil
+	if info.State == broker.StateRefused {
+		return noEpoch, -1, unavailable(stream, info)
 	}
-	return int64(info.Next), nil
+	known, err := epochsFor(stream, shard, current)
+	if err != nil {
+		return noEpoch, -1, err
+	}
+	epoch, end = known.endOf(asked, info.Next)
+	return epoch, end, nil
 }
