@@ -193,7 +193,7 @@ func TestSIGTERMEndsAServerInOrderAndASecondOneAtOnce(t *testing.T) {
 			if _, err := c.create(t.Context(), stream("orders"), definitionDocument{Durable: new(true), Shards: new(1), Format: "raw"}); err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(conn, "POST /v1/streams/t1/default/orders/records HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
+			fmt.Fprintf(conn, "POST /v1/streams/t1/default/orders/records HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
 			if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 				t.Fatalf("%q: %v", line, err)
 			}
