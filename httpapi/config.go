@@ -56,7 +56,8 @@ type Config struct {
 	// are answered 429.
 	BufferedBytesMax int64
 	// BufferedBytesClient is how many of them one client may hold: a principal, or,
-	// where there are no Credentials, an IP address. 0 is a quarter.
+	// where there are no Credentials, an IP address. 0 is half: a body takes up to one and
+	// a half times its size as it grows, and has to find room beside others.
 	BufferedBytesClient int64
 
 	// PageBytes is how many payload bytes a range read returns when it does not say,
@@ -126,7 +127,7 @@ func (c *Config) withDefaults() {
 	or(&c.BodyBytesMax, DefaultBodyBytesMax)
 	or(&c.BatchRecordsMax, DefaultBatchRecordsMax)
 	or(&c.BufferedBytesMax, DefaultBufferedBytesMax)
-	or(&c.BufferedBytesClient, max(c.BufferedBytesMax/4, 1))
+	or(&c.BufferedBytesClient, max(c.BufferedBytesMax/2, 1))
 	or(&c.PageBytes, DefaultPageBytes)
 	or(&c.PageBytesMax, DefaultPageBytesMax)
 	or(&c.PageRecordsMax, DefaultPageRecordsMax)

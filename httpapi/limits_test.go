@@ -368,13 +368,20 @@ func TestOneClientsBodiesLeaveRoomForOthers(t *testing.T) {
 	f := start(t, inMemory(t, brokerDefaults), Config{BufferedBytesMax: 8 * bodyBufferBytes, Credentials: credentials(t)})
 	admin, writer := bearer("admin", adminSecret), bearer("writer", writerSecret)
 	f.send("PUT", orders, `{"durable":false}`, admin).want(http.StatusCreated)
-	for range 2 {
+	for range 4 {
 		c := f.dial()
 		c.write("POST " + orders + "/records HTTP/1.1\r\nHost: x\r\n" + writer + "\r\nContent-Length: 10\r\n\r\n12345")
 	}
-	eventually(t, "the bodies are being read", func() bool { return f.server.Stats().BufferedBytes == 2*bodyBufferBytes })
+	eventually(t, "the bodies are being read", func() bool { return f.server.Stats().BufferedBytes == 4*bodyBufferBytes })
 	f.send("POST", orders+"/records", "x", writer).refused(http.StatusTooManyRequests, codeBackPressure)
 	f.send("POST", orders+"/records", "x", bearer("both", bothSecret)).want(http.StatusOK)
+}
+
+func TestTheLargestBodyFindsRoomBesideAnotherOfItsClient(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{})
+	f.stream(`{"durable":false}`)
+	f.stall()
+	f.publish(strings.Repeat("x", DefaultBodyBytesMax-1000))
 }
 
 func TestAPageHoldsWhatItIsAndNotWhatItMightHaveBeen(t *testing.T) {
