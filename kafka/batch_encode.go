@@ -40,19 +40,31 @@ func appendBatch(dst []byte, records []broker.Record, budget int, must bool) (ou
 	if taken == 0 {
 		return dst[:start], 0
 	}
-	batch := out[start:]
+	sealBatch(out[start:], base, records[taken-1].Offset, baseTime, maxTime, taken)
+	return out, taken
+}
+
+// appendEmptyBatch appends a batch without records for the offsets first to last:
+// clients go on behind it, as they do behind what compaction leaves of a batch.
+func appendEmptyBatch(dst []byte, first, last uint64) []byte {
+	out := append(dst, make([]byte, batchHeaderSize)...)
+	sealBatch(out[len(dst):], first, last, -1, -1, 0)
+	return out
+}
+
+// sealBatch fills the head of a batch whose records are there.
+func sealBatch(batch []byte, base, last uint64, baseTime, maxTime int64, count int) {
 	binary.BigEndian.PutUint64(batch, base)
 	binary.BigEndian.PutUint32(batch[batchLengthAt:], uint32(len(batch)-batchEpochAt))
 	batch[batchMagicAt] = 2
-	binary.BigEndian.PutUint32(batch[batchLastDeltaAt:], uint32(records[taken-1].Offset-base))
+	binary.BigEndian.PutUint32(batch[batchLastDeltaAt:], uint32(last-base))
 	binary.BigEndian.PutUint64(batch[batchBaseTimeAt:], uint64(baseTime))
 	binary.BigEndian.PutUint64(batch[batchMaxTimeAt:], uint64(maxTime))
 	binary.BigEndian.PutUint64(batch[batchProducerAt:], math.MaxUint64)
 	binary.BigEndian.PutUint16(batch[batchProducerEpoch:], math.MaxUint16)
 	binary.BigEndian.PutUint32(batch[batchSequenceAt:], math.MaxUint32)
-	binary.BigEndian.PutUint32(batch[batchCountAt:], uint32(taken))
+	binary.BigEndian.PutUint32(batch[batchCountAt:], uint32(count))
 	binary.BigEndian.PutUint32(batch[batchCRCAt:], checksum(batch[batchAttributesAt:]))
-	return out, taken
 }
 
 // recordBodySize is what a record's length field says.

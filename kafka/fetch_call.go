@@ -156,8 +156,8 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 			return
 		}
 		page, err := stream.Read(f.c.ctx, int(p.index), p.position, int64(min(max(budget, 1), fetchPageMax)), 0)
-		if n := len(page.Records); n > 0 && page.Records[n-1].Offset >= info.Next && err == nil {
-			known, err = epochsOf(stream, int(p.index)) // the page knows more than they did
+		if err == nil && page.Continue > info.Next { // the page knows more than the epochs
+			known, err = epochsOf(stream, int(p.index))
 		}
 		if err != nil {
 			if p.bytes == 0 && f.c.ctx.Err() == nil {
@@ -165,7 +165,10 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 			}
 			return
 		}
-		if !f.append(p, page.Records, known, budget, must) {
+		switch {
+		case len(page.Records) == 0 && page.Continue > p.position:
+			f.pass(p, page.Continue, known)
+		case !f.append(p, page.Records, known, budget, must):
 			return
 		}
 	}
@@ -188,13 +191,26 @@ func (f *fetchCall) append(p *fetchPart, records []broker.Record, known epochs, 
 		f.c.s.buffers.put(buf)
 		return false
 	}
-	f.batches = append(f.batches, buf)
-	p.pieces = append(p.pieces, out)
-	p.bytes += len(out)
-	p.position = records[taken-1].Offset + 1
-	f.total += len(out)
+	f.take(p, buf, records[taken-1].Offset+1)
 	f.count += taken
 	return taken == len(records)
+}
+
+// pass takes a client over offsets before next that hold no records. Without it a
+// client would wait for ever in front of what starts a generation at the log's end.
+func (f *fetchCall) pass(p *fetchPart, next uint64, known epochs) {
+	buf := f.c.s.buffers.get(batchHeaderSize)
+	buf.b, next = appendGap(buf.b[:0], p.position, next, known)
+	f.take(p, buf, next)
+}
+
+// take adds batches to a partition's, which end before position.
+func (f *fetchCall) take(p *fetchPart, buf *buffer, position uint64) {
+	f.batches = append(f.batches, buf)
+	p.pieces = append(p.pieces, buf.b)
+	p.bytes += len(buf.b)
+	p.position = position
+	f.total += len(buf.b)
 }
 
 // reserve takes memory for the rest of the answer, before the first record of it is

@@ -129,7 +129,7 @@ func appendBatches(dst []byte, records []broker.Record, e epochs, budget int, mu
 		start, n := len(out), 0
 		out, n = appendBatch(out, run, budget-(start-len(dst)), must && taken == 0)
 		if n > 0 {
-			binary.BigEndian.PutUint32(out[start+batchEpochAt:], uint32(epoch)) // no part of what is summed
+			setEpoch(out[start:], epoch)
 		}
 		taken += n
 		if n < len(run) {
@@ -137,4 +137,19 @@ func appendBatches(dst []byte, records []broker.Record, e epochs, budget int, mu
 		}
 	}
 	return out, taken
+}
+
+// appendGap appends an empty batch for the offsets from first on that hold no records,
+// up to those before next, or to the end of their epoch. behind is where it ends.
+func appendGap(dst []byte, first, next uint64, e epochs) (out []byte, behind uint64) {
+	epoch, end := e.at(first)
+	behind = min(next, end, first+math.MaxInt32)
+	out = appendEmptyBatch(dst, first, behind-1)
+	setEpoch(out[len(dst):], epoch)
+	return out, behind
+}
+
+// setEpoch writes the epoch of a batch, which its checksum does not cover.
+func setEpoch(batch []byte, epoch int32) {
+	binary.BigEndian.PutUint32(batch[batchEpochAt:], uint32(epoch))
 }

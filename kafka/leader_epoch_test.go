@@ -23,6 +23,18 @@ import (
 // generation 3, which wrote 3 and 4, 5 starts generation 7, which wrote 6.
 func led(t *testing.T) *rig {
 	t.Helper()
+	return ledBy(t, reign{0, []string{"a", "b"}}, reign{3, []string{"c", "d"}}, reign{7, []string{"e"}})
+}
+
+// reign is a generation, if it is above 0, and what it writes.
+type reign struct {
+	generation uint64
+	values     []string
+}
+
+// ledBy is a server with topic "led", which was written by these.
+func ledBy(t *testing.T, reigns ...reign) *rig {
+	t.Helper()
 	config := engine.DefaultConfig()
 	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	root := t.TempDir()
@@ -35,16 +47,13 @@ func led(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct {
-		generation uint64
-		values     []string
-	}{{0, []string{"a", "b"}}, {3, []string{"c", "d"}}, {7, []string{"e"}}} {
-		if step.generation > 0 {
-			if _, recorded, err := log.StartGeneration(t.Context(), step.generation); err != nil || !recorded {
+	for _, by := range reigns {
+		if by.generation > 0 {
+			if _, recorded, err := log.StartGeneration(t.Context(), by.generation); err != nil || !recorded {
 				t.Fatal(recorded, err)
 			}
 		}
-		for _, v := range step.values {
+		for _, v := range by.values {
 			if _, err := log.Append(t.Context(), engine.Record{Payload: broker.AppendEnvelope(nil, &broker.Message{Value: []byte(v)})}); err != nil {
 				t.Fatal(err)
 			}
@@ -175,6 +184,9 @@ func batchesOf(t *testing.T, b []byte) []string {
 			}
 			said += fmt.Sprintf(" %d", batch.FirstOffset+int64(r.OffsetDelta))
 			records = records[width+int(n):]
+		}
+		if batch.NumRecords == 0 {
+			said += fmt.Sprintf(" none up to %d", batch.FirstOffset+int64(batch.LastOffsetDelta))
 		}
 		out, b = append(out, said), b[size:]
 	}
@@ -309,5 +321,45 @@ func TestAClientOfAnotherEpochIsRefused(t *testing.T) {
 		if code(ended.ErrorCode) != ask.want || (ended.EndOffset >= 0) != (ask.want == codeNone) {
 			t.Errorf("%s at epoch %d: OffsetForLeaderEpoch gave %+v", ask.topic, ask.current, ended)
 		}
+	}
+}
+
+// What starts a generation may be the last there is.
+func TestAClientGetsToTheEndOfALogThatEndsInTheStartOfAGeneration(t *testing.T) {
+	r := ledBy(t, reign{0, []string{"a", "b"}}, reign{3, nil}, reign{4, nil})
+	c := r.dial()
+	wait := fetchOf("led", 0, 2)
+	wait.MinBytes, wait.MaxWaitMillis = 1, int32(patience.Milliseconds()/2)
+	for name, request := range map[string]*kmsg.FetchRequest{"from the start": fetchOf("led", 0, 0), "from the gap": wait} {
+		p := c.ask(request).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		got := batchesOf(t, p.RecordBatches)
+		if want := []string{"3: none up to 2", "4: none up to 3"}; p.HighWatermark != 4 || !slices.Equal(got[len(got)-min(2, len(got)):], want) {
+			t.Errorf("%s: the end is %d, batches %q", name, p.HighWatermark, got)
+		}
+	}
+}
+
+func TestKcatSeesTheEndBehindTheStartOfAGeneration(t *testing.T) {
+	r := ledBy(t, reign{0, []string{"a", "b"}}, reign{3, nil}, reign{4, nil})
+	if got := r.kcat("", "-C", "-t", "led", "-o", "beginning", "-e", "-q"); got != "a\nb\n" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestPythonGetsBehindTheStartOfAGeneration(t *testing.T) {
+	r := ledBy(t, reign{0, []string{"a", "b"}}, reign{3, nil}, reign{4, nil})
+	const script = `
+import sys
+from kafka import KafkaConsumer, TopicPartition
+consumer = KafkaConsumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+part = TopicPartition("led", 0)
+consumer.assign([part])
+read = 0
+while consumer.position(part) < consumer.end_offsets([part])[part]:
+    read += sum(len(records) for records in consumer.poll(timeout_ms=100).values())
+print(read, consumer.position(part))
+`
+	if got := r.python(script); got != "2 4\n" {
+		t.Errorf("read and got to %q", got)
 	}
 }

@@ -78,14 +78,13 @@ func offsetAt(ctx context.Context, stream *broker.Stream, asked *kmsg.ListOffset
 	case timestamp > math.MaxInt64/1000: // after every record there can be
 	default:
 		found.offset, found.timestamp, err = offsetAtTime(ctx, stream, shard, uint64(timestamp)*1000)
+		if err == nil && found.offset >= int64(info.Next) { // newer than the epochs
+			known, err = epochsOf(stream, shard)
+		}
 	}
-	if err != nil || found.offset < 0 {
-		return found, err
+	if err == nil && found.offset >= 0 {
+		found.epoch, _ = known.at(uint64(found.offset))
 	}
-	if uint64(found.offset) >= info.Next { // newer than the epochs
-		known, err = epochsOf(stream, shard)
-	}
-	found.epoch, _ = known.at(uint64(found.offset))
 	return found, err
 }
 
