@@ -86,7 +86,7 @@ func (x *exchange) survive(rt *route) {
 	if reason == nil {
 		return
 	}
-	x.server.counters.panicks.Add(1)
+	x.server.counters.panics.Add(1)
 	x.server.cfg.Logger.Error("http: a request panicked; please report this",
 		"route", rt.name, "panic", reason, "stack", string(debug.Stack()))
 	if x.status != 0 {

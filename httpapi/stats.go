@@ -39,7 +39,7 @@ type RouteStats struct {
 type counters struct {
 	bytesIn, bytesOut                atomic.Uint64
 	subscriptions, active            atomic.Int64
-	heartbeats, slowReaders, panicks atomic.Uint64
+	heartbeats, slowReaders, panics atomic.Uint64
 }
 
 // routeCounters are one route's.
@@ -67,7 +67,7 @@ func (s *Server) Stats() Stats {
 		RequestsActive:      s.counters.active.Load(),
 		Heartbeats:          s.counters.heartbeats.Load(),
 		SlowReaders:         s.counters.slowReaders.Load(),
-		Panics:              s.counters.panicks.Load(),
+		Panics:              s.counters.panics.Load(),
 	}
 	for _, r := range s.routes {
 		row := RouteStats{Route: r.name}
