@@ -83,22 +83,27 @@ func hits(fault *simdisk.SyncFault) *atomic.Pointer[string] {
 
 // judgeFailure says whether a log was poisoned whose sync of a path failed, if one
 // did, by what ended its appends and what closing said. It has to be, and nothing
-// else may end an append, with two exceptions. The mark is only stale when it
-// could not be written, though closing may tell. And a segment whose header could
-// not be written is removed again: that append fails, and the log goes on.
+// else may end an append, with three exceptions. The mark is only stale when it
+// could not be written, though closing may tell. A segment whose header could
+// not be written is removed again: that append fails, and the log goes on. And that
+// the store ended in order is written when every log is closed: where it cannot be,
+// closing tells, and the next start takes it for a crash.
 func judgeFailure(hit string, appended, closed error) (poisoned bool, err error) {
 	poisoned = poisonedBy(closed) || poisonedBy(appended)
 	create := (*recovery.CreateError)(nil)
 	unmade := errors.As(appended, &create) && create.Stage == recovery.StageHeader && errors.Is(appended, syscall.EIO)
 	marked := filepath.Base(hit) == recovery.MarkName
+	identity := (*engine.IdentityError)(nil)
+	unended := errors.As(closed, &identity) && errors.Is(closed, syscall.EIO) &&
+		(hit == filepath.Dir(identity.Path) || filepath.Dir(hit) == filepath.Dir(identity.Path))
 	switch {
 	case hit == "":
 		return poisoned, errors.Join(appended, closed)
 	case appended != nil && !unmade && !poisonedBy(appended):
 		return poisoned, fmt.Errorf("a sync of %s failed, and an append with it: %w", hit, appended)
-	case closed != nil && !poisonedBy(closed) && !(marked && errors.Is(closed, syscall.EIO)):
+	case closed != nil && !poisonedBy(closed) && !unended && !(marked && errors.Is(closed, syscall.EIO)):
 		return poisoned, fmt.Errorf("a sync of %s failed, and closing with it: %w", hit, closed)
-	case !poisoned && !unmade && !marked:
+	case !poisoned && !unmade && !marked && !unended:
 		return poisoned, fmt.Errorf("a sync of %s failed, and the log goes on", hit)
 	}
 	return poisoned, nil

@@ -149,6 +149,7 @@ func TestAFailedSyncIsToldByTheLog(t *testing.T) {
 	const log, mark = "/data/store/0/00000000000000000000.log", "/data/store/0/" + recovery.MarkName
 	failed := device.NewError("flush", log, -1, syscall.EIO)
 	poison := &engine.PoisonedError{Label: "log", Cause: failed}
+	unended := &engine.IdentityError{Path: "/data/store/run-state", Err: failed}
 	header := &recovery.CreateError{Path: log, Stage: recovery.StageHeader, Err: failed}
 	names := &recovery.CreateError{Path: log, Stage: recovery.StageDirectory, Err: failed}
 	for name, c := range map[string]struct {
@@ -167,6 +168,9 @@ func TestAFailedSyncIsToldByTheLog(t *testing.T) {
 		"the mark, and an append fails":  {mark, failed, nil, false, true},
 		"no header":                      {log, header, nil, false, false},
 		"no name":                        {log, names, nil, false, true},
+		"the root, told by closing":      {"/data/store", nil, unended, false, false},
+		"a log, and the root is told of": {log, nil, unended, false, true},
+		"the root, and an append fails":  {"/data/store", failed, unended, false, true},
 		"nothing failed":                 {"", nil, nil, false, false},
 		"nothing failed, and it is told": {"", poison, poison, true, true},
 	} {
