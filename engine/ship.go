@@ -66,8 +66,8 @@ func (s Shipment) check(label string) error {
 		if r.Offset != want || want < s.First || want+1 == 0 {
 			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("a shipment holds record %d where %d belongs", r.Offset, want)}
 		}
-		if _, ok := r.Generation(); startsGeneration(*r) && !ok {
-			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("record %d starts a generation and does not name it", r.Offset)}
+		if reason := unwritable(r.Mark, r.Payload); reason != "" {
+			return &UnsupportedError{Label: label, Reason: fmt.Sprintf("record %d of a shipment %s", r.Offset, reason)}
 		}
 	}
 	for i := 1; i < len(s.Generations); i++ {

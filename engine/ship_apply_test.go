@@ -207,7 +207,6 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 		"a gap":                        {Generation: 2, First: 0, Records: []segment.Record{whole.Records[0], whole.Records[2]}},
 		"another first":                {Generation: 2, First: 1, Records: whole.Records[:1]},
 		"offsets that have run out":    {Generation: 2, First: ^uint64(0), Records: []segment.Record{{Offset: ^uint64(0)}}},
-		"a generation without a name":  changed(whole, 5, func(r *segment.Record) { r.Payload = nil }),
 		"a history that does not rise": {Generation: 2, Generations: []sidecar.Epoch{epoch(2, 0), epoch(1, 5)}},
 		"a history that falls":         {Generation: 2, Generations: []sidecar.Epoch{epoch(1, 5), epoch(2, 0)}},
 	} {
@@ -225,6 +224,31 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 	errorAs[*engine.GivenUpError](t, f.log.ApplyShipment(f.ctx, whole))
 	if tail := f.log.TailOffset(); tail != 0 {
 		t.Errorf("the follower ends at %d", tail)
+	}
+}
+
+// A record that has no form on disk is refused before anything changes, wherever it
+// comes from, and the log goes on.
+func TestARecordThatTheFormatDoesNotHaveIsRefused(t *testing.T) {
+	l := shipped(t)
+	for name, change := range map[string]func(*segment.Record){
+		"an unknown kind":               func(r *segment.Record) { r.Mark.Kind = segment.GenerationStart + 1 },
+		"the last kind":                 func(r *segment.Record) { r.Mark.Kind = ^segment.Kind(0) },
+		"a generation without a name":   func(r *segment.Record) { r.Payload = nil },
+		"a generation of seven letters": func(r *segment.Record) { r.Payload = r.Payload[:7] },
+	} {
+		f := newRig(t)
+		s := changed(l.piece(0, 10), 5, change)
+		errorAs[*engine.UnsupportedError](t, f.log.ApplyShipment(f.ctx, s))
+		record := engine.Record{Payload: s.Records[5].Payload, Mark: s.Records[5].Mark}
+		_, err := f.log.Append(f.ctx, engine.Record{Payload: []byte("x")}, record)
+		errorAs[*engine.UnsupportedError](t, err)
+		_, err = f.log.AppendAsync(f.ctx, record)
+		errorAs[*engine.UnsupportedError](t, err)
+		if tail, generation := f.log.TailOffset(), f.log.AcceptedGeneration(); tail != 0 || generation != 0 {
+			t.Errorf("%s: the log ends at %d, and generation %d is accepted", name, tail, generation)
+		}
+		f.appendSizes(10)
 	}
 }
 
