@@ -105,7 +105,7 @@
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
 // flight to end; only then does it take Log.sidecars. Log.applying, the turn of
-// applying a shipment, is taken before all of these. A seal opens the gate again
+// applying a shipment or of dropping records, is taken before all of these. A seal opens the gate again
 // before it reads what it sealed, and keeps maintenance until it did.
 //
 // Follower.Committed is called with no lock held, by the commit loop alone;

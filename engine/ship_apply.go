@@ -27,12 +27,13 @@ const applyBytesMax = 256 << 10
 // says that records before these are missing. An append that fails answers as
 // Append does, and what was appended before it stays, to be compared when it is sent
 // again. A leader that was replaced meanwhile is a *SupersededError: nothing is
-// appended for it any more. Shipments of one log are applied one at a time.
+// appended for it any more. Shipments of one log are applied one at a time, and no
+// record is dropped meanwhile.
 func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	if err := s.check(l.label); err != nil {
 		return err
 	}
-	done, err := l.applyTurn(ctx)
+	done, err := l.applyTurn(ctx, "apply")
 	if err != nil {
 		return err
 	}
@@ -59,13 +60,19 @@ func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	return l.AdvanceCommitOffset(min(s.Commit, s.Next(), tail))
 }
 
-func (l *Log) applyTurn(ctx context.Context) (done func(), err error) {
+// applyTurn is the turn of applying a shipment, and of dropping records that one may
+// be compared with.
+func (l *Log) applyTurn(ctx context.Context, op string) (done func(), err error) {
 	select {
-	case l.applying <- struct{}{}:
-		return func() { <-l.applying }, nil
-	case <-ctx.Done():
-		return nil, &LogError{Label: l.label, Op: "apply", Err: ctx.Err()}
+	case l.applying <- struct{}{}: // free: ctx is not asked
+	default:
+		select {
+		case l.applying <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &LogError{Label: l.label, Op: op, Err: ctx.Err()}
+		}
 	}
+	return func() { <-l.applying }, nil
 }
 
 // FindDivergence compares a shipment with the log: the generation that wrote the
@@ -122,6 +129,9 @@ func differs(held, sent *segment.Record) string {
 // applyMissing appends what the log does not hold.
 func (l *Log) applyMissing(ctx context.Context, s Shipment) error {
 	for next := l.TailOffset(); next < s.Next(); {
+		if next < s.First {
+			return &ShipmentGapError{Label: l.label, First: s.First, Tail: next}
+		}
 		var piece []Record
 		size := 0
 		for _, r := range s.Records[next-s.First:] {

@@ -402,3 +402,39 @@ func TestAPowerLossWhileAShipmentIsApplied(t *testing.T) {
 		}
 	})
 }
+
+// Records are not dropped under a shipment that is applied: it was compared with them.
+func TestNothingIsDroppedWhileAShipmentIsApplied(t *testing.T) {
+	large := func(c *engine.Config) { c.SegmentBytes = 16 << 20 }
+	l := newRig(t, large)
+	l.appendSizes(1, 2, 3, 200_000, 200_000) // which are appended in two pieces
+	l.accept(1, "a")
+	for name, drop := range map[string]func(*rig) error{
+		"truncate": func(f *rig) error { return f.log.Truncate(f.ctx, 2) },
+		"reset":    func(f *rig) error { return f.log.ResetTo(f.ctx, 2) },
+		"restore":  func(f *rig) error { return f.log.RestoreTo(f.ctx, 2) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sim := simdisk.New()
+			sim.MakeDir(simRoot)
+			faults := faultdisk.New(sim, sim.NewQueue(simdisk.QueueOptions{}), faultdisk.Options{})
+			f := newRigIn(t, simRoot, large, func(c *engine.Config) { c.FS, c.Queue = faults.FS(), faults.Queue() })
+			f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 3)))
+			held := hold(t, faults, faultdisk.Writes, isLog, 1)
+			applied, dropped := make(chan error, 1), make(chan error, 1)
+			go func() { applied <- f.log.ApplyShipment(f.ctx, l.piece(0, 5)) }()
+			<-held.Reached()
+			go func() { dropped <- drop(f) }()
+			synctest.Wait()
+			held.Remove()
+			if err := <-applied; err != nil {
+				t.Errorf("%s: the shipment is answered with %v", name, err)
+			}
+			f.must(<-dropped)
+			if tail := f.log.TailOffset(); tail != 2 {
+				t.Errorf("%s: the log ends at %d", name, tail)
+			}
+			f.close()
+		})
+	}
+}

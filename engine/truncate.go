@@ -57,21 +57,28 @@ func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 	}
 }
 
-// alone gives a caller the log, its small files included, until leave is called.
-// A poisoned one is not given.
+// alone gives a caller that drops records the log, its small files included, until
+// leave is called. A poisoned one is not given, and none while a shipment is applied.
 func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
+	done, err := l.applyTurn(ctx, op)
+	if err != nil {
+		return nil, err
+	}
 	readmit, err := l.exclusive(ctx, op)
 	if err != nil {
+		done()
 		return nil, err
 	}
 	unlock, err := l.lockSidecars(ctx, op)
 	if err != nil {
 		readmit()
+		done()
 		return nil, err
 	}
 	leave = func() {
 		unlock()
 		readmit()
+		done()
 	}
 	if poison := l.Poisoned(); poison != nil {
 		leave()
