@@ -26,8 +26,9 @@ const applyBytesMax = 256 << 10
 // A difference is a *DivergedError and nothing was appended. A *ShipmentGapError
 // says that records before these are missing. An append that fails answers as
 // Append does, and what was appended before it stays, to be compared when it is sent
-// again. A leader that was replaced meanwhile is a *SupersededError: nothing is
-// appended for it any more. Shipments of one log are applied one at a time, and no
+// again. A leader that was replaced meanwhile is a *SupersededError, one whose
+// generation was given up a *GivenUpError: nothing is appended for it any more, and
+// nothing that was is acknowledged to it. Shipments of one log are applied one at a time, and no
 // record is dropped meanwhile.
 func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	if err := s.check(l.label); err != nil {
@@ -51,7 +52,12 @@ func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	if err := l.applyMissing(ctx, s); err != nil {
 		return err
 	}
-	tail := l.TailOffset()
+	l.mu.Lock()
+	tail, err := l.mu.written, l.followedLocked(s.Generation, s.Leader)
+	l.mu.Unlock()
+	if err != nil {
+		return err // its successor may have been told that the log ends earlier
+	}
 	if s.Next() == tail && len(s.Generations) > 0 {
 		if err := l.LabelGenerations(ctx, s.First, s.Generations); err != nil {
 			return err
@@ -152,8 +158,8 @@ func (l *Log) applyMissing(ctx context.Context, s Shipment) error {
 // shippedLocked decides about records of a shipment, in the step that stages them:
 // a leader that was replaced since it was accepted adds nothing to the log.
 func (c *claim) shippedLocked(l *Log) error {
-	if accepted := l.mu.replication.promise.Generation; accepted != c.generation {
-		return &SupersededError{Label: l.label, Generation: c.generation, Accepted: accepted}
+	if err := l.followedLocked(c.generation, ""); err != nil {
+		return err
 	}
 	if c.first != l.mu.plan.next {
 		return &OffsetMismatchError{Label: l.label, First: c.first, Tail: l.mu.plan.next}

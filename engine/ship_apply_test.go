@@ -281,6 +281,63 @@ func TestALeaderThatIsReplacedAddsNothingMore(t *testing.T) {
 	})
 }
 
+// A leader that is replaced while its records are written gets no acknowledgement of
+// them: the next one was told that the log ends in front of them.
+func TestALeaderThatIsReplacedGetsNoAcknowledgement(t *testing.T) {
+	l := shipped(t)
+	for name, c := range map[string]struct {
+		replace func(*rig)
+		want    error
+	}{
+		"by another leader": {func(f *rig) { f.accept(3, "b") }, new(engine.SupersededError)},
+		"by nobody":         {func(f *rig) { f.must(f.log.GiveUpGeneration(f.ctx)) }, new(engine.GivenUpError)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sim := simdisk.New()
+			sim.MakeDir(simRoot)
+			faults := faultdisk.New(sim, sim.NewQueue(simdisk.QueueOptions{}), faultdisk.Options{})
+			f := newRigIn(t, simRoot, func(c *engine.Config) { c.FS, c.Queue = faults.FS(), faults.Queue() })
+			f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 6)))
+			held := hold(t, faults, faultdisk.Writes, isLog, 1)
+			applied := make(chan error, 1)
+			go func() { applied <- f.log.ApplyShipment(f.ctx, l.piece(6, 4)) }()
+			<-held.Reached()
+			c.replace(f)
+			held.Remove()
+			if err := <-applied; fmt.Sprintf("%T", err) != fmt.Sprintf("%T", c.want) {
+				t.Errorf("replaced %s: %v, want %T", name, err, c.want)
+			}
+			f.wantCommit(6)
+			f.close()
+		})
+	}
+}
+
+// A generation that is given up while its records wait to be staged adds none.
+func TestAGenerationThatIsGivenUpAddsNothingMore(t *testing.T) {
+	large := func(c *engine.Config) { c.SegmentBytes = 16 << 20 }
+	l := newRig(t, large)
+	l.appendSizes(200_000, 200_000) // which are appended in two pieces
+	l.accept(1, "a")
+	synctest.Test(t, func(t *testing.T) {
+		sim := simdisk.New()
+		sim.MakeDir(simRoot)
+		faults := faultdisk.New(sim, sim.NewQueue(simdisk.QueueOptions{}), faultdisk.Options{})
+		f := newRigIn(t, simRoot, large, func(c *engine.Config) { c.FS, c.Queue = faults.FS(), faults.Queue() })
+		held := hold(t, faults, faultdisk.Writes, isLog, 1)
+		applied := make(chan error, 1)
+		go func() { applied <- f.log.ApplyShipment(f.ctx, l.piece(0, 2)) }()
+		<-held.Reached()
+		f.must(f.log.GiveUpGeneration(f.ctx))
+		held.Remove()
+		errorAs[*engine.GivenUpError](t, <-applied)
+		if tail := f.log.TailOffset(); tail != 1 {
+			t.Errorf("the follower ends at %d", tail)
+		}
+		f.close()
+	})
+}
+
 // A follower that holds nothing is placed where the leader's log begins, and one
 // that was left too far behind is placed there anew.
 func TestAFollowerBeginsWhereItsLeadersLogDoes(t *testing.T) {
