@@ -49,7 +49,11 @@ func (r *rig) must(err error) {
 
 func (r *rig) start(generation uint64) (offset uint64, recorded bool) {
 	r.Helper()
-	offset, recorded, err := r.log.StartGeneration(r.ctx, generation)
+	leader := ""
+	if generation == r.log.AcceptedGeneration() {
+		leader, _ = r.log.AcceptedLeader()
+	}
+	offset, recorded, err := r.log.StartGeneration(r.ctx, generation, leader)
 	r.must(err)
 	return offset, recorded
 }
@@ -142,16 +146,16 @@ func TestAGenerationThatIsOverIsNotStarted(t *testing.T) {
 	r := newRig(t)
 	r.appendSizes(10)
 	r.start(5)
-	_, _, err := r.log.StartGeneration(r.ctx, 4)
+	_, _, err := r.log.StartGeneration(r.ctx, 4, "a")
 	if e := errorAs[*engine.SupersededError](t, err); e.Accepted != 5 || e.Generation != 4 {
 		t.Error(e)
 	}
 	_, err = r.log.AcceptGeneration(r.ctx, 9, "a")
 	r.must(err)
-	_, _, err = r.log.StartGeneration(r.ctx, 8)
+	_, _, err = r.log.StartGeneration(r.ctx, 8, "a")
 	errorAs[*engine.SupersededError](t, err)
 	r.must(r.log.GiveUpGeneration(r.ctx))
-	_, _, err = r.log.StartGeneration(r.ctx, 9)
+	_, _, err = r.log.StartGeneration(r.ctx, 9, "a")
 	errorAs[*engine.GivenUpError](t, err)
 	if tail := r.log.TailOffset(); tail != 2 {
 		t.Errorf("the log ends at %d", tail)
@@ -318,7 +322,7 @@ func TestAPowerLossWhileAGenerationStartsLeavesNoRecordWithoutItsNote(t *testing
 		started := false
 		seen := make(map[string]int)
 		r.eachImage(func() error {
-			_, _, err := r.log.StartGeneration(r.ctx, 2)
+			_, _, err := r.log.StartGeneration(r.ctx, 2, "a")
 			started = true
 			return err
 		}, func(image *rig) {

@@ -16,6 +16,8 @@ import (
 //	AcceptGeneration(its generation, itself) ─ StartGeneration ─
 //	ReadShipment(where the follower's log ends) … AdvanceCommitOffset(what a majority holds)
 //
+// It names its generation and itself each time: once it was replaced, it is told so.
+//
 // The follower's is to apply, and to repair where its log differs:
 //
 //	ApplyShipment ── *ShipmentGapError: ask from Tail on, or ResetTo(First) when the
@@ -92,11 +94,19 @@ func (l *Log) Sealed() []segment.Descriptor {
 // has to know beside them. At the tail the shipment has no record and still says
 // who leads and what is committed. Below the base the error is a *TrimmedError, past
 // the tail, where the follower holds what this log does not, a *DivergedError.
-func (l *Log) ReadShipment(ctx context.Context, from uint64, maxBytes int64) (Shipment, error) {
+//
+// generation and leader, a node id, are who the caller leads as. When this log does
+// not follow that leader any more, the error is one of AcceptGeneration's: a leader
+// that was replaced ships nothing under its successor's name. A generation that was
+// not accepted here yet is an *InvalidRangeError.
+func (l *Log) ReadShipment(ctx context.Context, generation uint64, leader string, from uint64, maxBytes int64) (Shipment, error) {
 	for range replanMax {
 		l.mu.Lock()
-		before, tail := l.mu.generation, l.tailLocked()
+		before, tail, err := l.mu.generation, l.tailLocked(), l.followedLocked(generation, leader)
 		l.mu.Unlock()
+		if err != nil {
+			return Shipment{}, err
+		}
 		if from > tail {
 			return Shipment{}, &DivergedError{Label: l.label, Offset: tail, Reason: fmt.Sprintf(
 				"records from %d on were asked for; the leader's log ends here", from)}
@@ -107,29 +117,32 @@ func (l *Log) ReadShipment(ctx context.Context, from uint64, maxBytes int64) (Sh
 		}
 		// A generation is noted before its first record can be read, so the history
 		// as it is now covers what was read, unless records were cut meanwhile.
-		if s, ok := l.shipment(from, records, before); ok {
-			return s, nil
+		s := Shipment{Generation: generation, Leader: leader, First: from, Records: records}
+		if same, err := l.completeShipment(&s, before); same || err != nil {
+			return s, err
 		}
 	}
 	return Shipment{}, &LogError{Label: l.label, Op: "read", Err: errReplan}
 }
 
-// shipment adds what goes with records; not ok when the log was cut since.
-func (l *Log) shipment(from uint64, records []segment.Record, since uint64) (s Shipment, ok bool) {
+// completeShipment adds what goes with the records, as long as its sender leads; not
+// same when the log was cut since.
+func (l *Log) completeShipment(s *Shipment, since uint64) (same bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &l.mu.replication
-	s = Shipment{
-		Generation: r.promise.Generation, Leader: r.promise.Leader, First: from, Records: records,
-		Base: l.baseLocked(), Tail: l.tailLocked(), Commit: r.commit,
+	if err := l.followedLocked(s.Generation, s.Leader); err != nil {
+		*s = Shipment{}
+		return false, err
 	}
+	r := &l.mu.replication
+	s.Base, s.Tail, s.Commit = l.baseLocked(), l.tailLocked(), r.commit
 	for _, e := range r.epochs.Entries() {
 		switch {
-		case e.Start < from: // the newest of these wrote the record in front
+		case e.Start < s.First: // the newest of these wrote the record in front
 			s.Generations = append(s.Generations[:0], e)
 		case e.Start < s.Next():
 			s.Generations = append(s.Generations, e)
 		}
 	}
-	return s, l.mu.generation == since
+	return l.mu.generation == since, nil
 }

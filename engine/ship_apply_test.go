@@ -20,7 +20,11 @@ import (
 // which are committed.
 func shipped(t testing.TB, change ...func(*engine.Config)) *rig {
 	t.Helper()
-	r := newRig(t, change...)
+	return shippedIn(t, newRig(t, change...))
+}
+
+func shippedIn(t testing.TB, r *rig) *rig {
+	t.Helper()
 	r.accept(1, "a")
 	r.start(1)
 	r.appendSizes(10, 20, 30)
@@ -33,10 +37,16 @@ func shipped(t testing.TB, change ...func(*engine.Config)) *rig {
 	return r
 }
 
+// readShipment reads as the leader that the log follows.
+func (r *rig) readShipment(from uint64, maxBytes int64) (engine.Shipment, error) {
+	leader, _ := r.log.AcceptedLeader()
+	return r.log.ReadShipment(r.ctx, r.log.AcceptedGeneration(), leader, from, maxBytes)
+}
+
 // piece is what ReadShipment gives from an offset on, up to n records.
 func (r *rig) piece(from uint64, n int) engine.Shipment {
 	r.Helper()
-	s, err := r.log.ReadShipment(r.ctx, from, 1<<20)
+	s, err := r.readShipment(from, 1<<20)
 	r.must(err)
 	s.Records = s.Records[:min(n, len(s.Records))]
 	return s
@@ -61,7 +71,7 @@ func TestAShipmentSaysAllThatAFollowerHasToKnow(t *testing.T) {
 		{6, 10, []sidecar.Epoch{epoch(2, 5)}},
 		{10, 10, []sidecar.Epoch{epoch(2, 5)}},
 	} {
-		s, err := l.log.ReadShipment(l.ctx, c.from, 1<<20)
+		s, err := l.readShipment(c.from, 1<<20)
 		l.must(err)
 		if s.First != c.from || s.Next() != c.next || !reflect.DeepEqual(s.Generations, c.generations) {
 			t.Errorf("from %d: %d to %d, %v", c.from, s.First, s.Next(), s.Generations)
@@ -70,18 +80,75 @@ func TestAShipmentSaysAllThatAFollowerHasToKnow(t *testing.T) {
 			t.Errorf("from %d: %+v", c.from, s)
 		}
 	}
-	s, err := l.log.ReadShipment(l.ctx, 0, 1)
+	s, err := l.readShipment(0, 1)
 	l.must(err)
 	if s.Next() != 1 || !reflect.DeepEqual(s.Generations, []sidecar.Epoch{epoch(1, 0)}) {
 		t.Errorf("a page of one record: to %d, %v", s.Next(), s.Generations)
 	}
-	_, err = l.log.ReadShipment(l.ctx, 11, 1)
+	_, err = l.readShipment(11, 1)
 	if e := errorAs[*engine.DivergedError](t, err); e.Offset != 10 {
 		t.Error(e)
 	}
 	l.must(l.log.ResetTo(l.ctx, 20))
-	_, err = l.log.ReadShipment(l.ctx, 19, 1)
+	_, err = l.readShipment(19, 1)
 	errorAs[*engine.TrimmedError](t, err)
+}
+
+// A leader that was replaced neither ships what it has as its successor's, nor starts
+// its generation.
+func TestALeaderThatWasReplacedShipsNothing(t *testing.T) {
+	l := shipped(t)
+	ship := func(generation uint64, leader string) error {
+		s, err := l.log.ReadShipment(l.ctx, generation, leader, 0, 1<<20)
+		if (err == nil) != (len(s.Records) == 10) {
+			t.Errorf("generation %d, %q: %d records and %v", generation, leader, len(s.Records), err)
+		}
+		return err
+	}
+	start := func(generation uint64, leader string) error {
+		_, _, err := l.log.StartGeneration(l.ctx, generation, leader)
+		return err
+	}
+	l.must(ship(2, "a"))
+	errorAs[*engine.InvalidRangeError](t, ship(3, "b"))
+	l.accept(3, "b")
+	for _, do := range []func(uint64, string) error{ship, start} {
+		if e := errorAs[*engine.SupersededError](t, do(2, "a")); e.Accepted != 3 {
+			t.Error(e)
+		}
+		if e := errorAs[*engine.PromisedError](t, do(3, "a")); e.Leader != "b" {
+			t.Error(e)
+		}
+	}
+	l.must(ship(3, "b"))
+	l.must(l.log.GiveUpGeneration(l.ctx))
+	errorAs[*engine.GivenUpError](t, ship(3, "b"))
+	errorAs[*engine.GivenUpError](t, start(3, "b"))
+	if tail := l.log.TailOffset(); tail != 10 {
+		t.Errorf("the log ends at %d", tail)
+	}
+	l.wantGenerations(epoch(1, 0), epoch(2, 5))
+}
+
+// One that is replaced while it reads ships nothing either.
+func TestALeaderThatIsReplacedWhileItReadsShipsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := simdisk.New()
+		sim.MakeDir(simRoot)
+		faults := faultdisk.New(sim, sim.NewQueue(simdisk.QueueOptions{}), faultdisk.Options{})
+		l := shippedIn(t, newRigIn(t, simRoot, func(c *engine.Config) { c.FS, c.Queue = faults.FS(), faults.Queue() }))
+		held := hold(t, faults, faultdisk.Read, isLog, 1)
+		read := make(chan error, 1)
+		go func() {
+			_, err := l.log.ReadShipment(l.ctx, 2, "a", 0, 1<<20)
+			read <- err
+		}()
+		<-held.Reached()
+		l.accept(3, "b")
+		held.Remove()
+		errorAs[*engine.SupersededError](t, <-read)
+		l.close()
+	})
 }
 
 func TestAnAppliedShipmentIsStoredAsItWasSent(t *testing.T) {
@@ -122,7 +189,7 @@ func TestALargeShipmentIsAppliedInPieces(t *testing.T) {
 	}
 	f := newRig(t, func(c *engine.Config) { c.SegmentBytes, c.StagedBytesPerLogMax = 1<<20, 1<<20 })
 	for from := uint64(0); from < 120; {
-		s, err := l.log.ReadShipment(l.ctx, from, 64<<20)
+		s, err := l.readShipment(from, 64<<20)
 		l.must(err)
 		f.must(f.log.ApplyShipment(f.ctx, s))
 		from = s.Next()

@@ -136,7 +136,7 @@ func (p *pair) ship(n int) {
 	p.Helper()
 	l, f := p.nodes[p.leader], p.follower()
 	for from := f.log.TailOffset(); n != 0; n-- {
-		s, err := l.log.ReadShipment(p.ctx, from, 1+p.random.Int64N(800))
+		s, err := l.log.ReadShipment(p.ctx, p.generation, l.name, from, 1+p.random.Int64N(800))
 		var ahead *engine.DivergedError
 		if errors.As(err, &ahead) {
 			f.accept(p.generation, l.name)
