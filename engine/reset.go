@@ -26,6 +26,9 @@ func (l *Log) ResetTo(ctx context.Context, base uint64) error {
 	l.mu.Lock()
 	held := l.baseLocked()
 	committed := l.belowCommitLocked(max(held, base))
+	if committed == nil {
+		l.mu.replication.level = level{}
+	}
 	l.mu.Unlock()
 	if committed != nil {
 		return committed

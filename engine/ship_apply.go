@@ -54,6 +54,9 @@ func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	}
 	l.mu.Lock()
 	tail, err := l.mu.written, l.followedLocked(s.Generation, s.Leader)
+	if err == nil {
+		l.mu.replication.level.reached(s.Generation, s.Next())
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return err // its successor may have been told that the log ends earlier
@@ -86,18 +89,32 @@ func (l *Log) applyTurn(ctx context.Context, op string) (done func(), err error)
 // reason is "" when nothing differs; otherwise it says what does at offset. A
 // shipment that begins past the tail is a *ShipmentGapError.
 //
+// Where one of the two does not know who wrote the record in front, nothing vouches
+// for it unless it is committed or was compared before, at the same generation. Such
+// a shipment is a *HistoryError: one that begins at the commit offset, or at the base,
+// is compared byte for byte.
+//
 // Two logs of which the same generation wrote the record at an offset hold the same
 // records up to there: a generation has one leader, and a leader ships what it has.
 func (l *Log) FindDivergence(ctx context.Context, s Shipment) (offset uint64, reason string, err error) {
-	base, tail := l.BaseOffset(), l.TailOffset()
+	l.mu.Lock()
+	base, tail := l.baseLocked(), l.tailLocked()
+	commit, level := l.mu.replication.commit, l.mu.replication.level
+	l.mu.Unlock()
 	if s.First > tail {
 		return 0, "", &ShipmentGapError{Label: l.label, First: s.First, Tail: tail}
 	}
 	if s.First > base {
 		theirs, known := s.generationAt(s.First - 1)
 		ours, knownHere := l.GenerationAt(s.First - 1)
-		if known && knownHere && theirs != ours {
+		switch {
+		case known && knownHere && theirs != ours:
 			return s.First - 1, fmt.Sprintf("generation %d wrote it here and generation %d there", ours, theirs), nil
+		case known && knownHere || s.First <= commit || level.covers(s.Generation, s.First):
+		default:
+			return 0, "", &HistoryError{Label: l.label, Reason: fmt.Sprintf(
+				"who wrote record %d is not known in both logs, and those sent follow it; have the records from offset %d on sent, to be compared",
+				s.First-1, max(base, commit))}
 		}
 	}
 	for next, end := max(s.First, base), min(s.Next(), tail); next < end; {
@@ -116,6 +133,21 @@ func (l *Log) FindDivergence(ctx context.Context, s Shipment) (offset uint64, re
 		next = page[len(page)-1].Offset + 1
 	}
 	return 0, "", nil
+}
+
+// level is how far a log was found to hold what the leader of a generation holds.
+type level struct{ generation, next uint64 }
+
+// reached notes that the two are level up to next. A leader's log only grows.
+func (v *level) reached(generation, next uint64) {
+	if v.generation == generation {
+		next = max(next, v.next)
+	}
+	*v = level{generation, next}
+}
+
+func (v level) covers(generation, next uint64) bool {
+	return v.generation == generation && next <= v.next
 }
 
 // differs says in what a record that is held is not the one that was sent.

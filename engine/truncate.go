@@ -89,6 +89,10 @@ func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
 
 // cutBack drops the records from offset on, of which there are some.
 func (l *Log) cutBack(offset uint64) error {
+	l.mu.Lock()
+	known := &l.mu.replication.level
+	known.next = min(known.next, offset)
+	l.mu.Unlock()
 	if err := l.discardPrepared(); err != nil {
 		return err
 	}
