@@ -22,8 +22,10 @@ import (
 //
 //	ApplyShipment ── *ShipmentGapError: ask from Tail on, or ResetTo(First) when the
 //	      │          leader holds nothing older
-//	      └ *DivergedError: AcceptGeneration ─ TruncationPoint(the leader's
-//	                 generations) ─ Truncate ─ ask again from there
+//	      │ *HistoryError: ask from CommitOffset on, or the base if that is higher, so
+//	      │          that the bytes decide
+//	      └ *DivergedError: AcceptGeneration ─ TruncationPoint(its Offset,
+//	                 the leader's generations) ─ Truncate ─ ask again from there
 //	                 └ *HistoryError, *BelowCommitError: an operator, or ResetTo
 //
 // A shipment holds records exactly as the leader stores them: offsets, timestamps,
