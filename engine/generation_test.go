@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -235,7 +236,7 @@ func TestRecordsAreLabelledWithTheGenerationsThatWroteThem(t *testing.T) {
 			for _, e := range c.held {
 				r.must(r.log.RecordGeneration(r.ctx, e.Generation, e.Start))
 			}
-			r.must(r.log.LabelGenerations(r.ctx, c.from, c.entries))
+			r.must(r.log.LabelGenerations(r.ctx, c.from, math.MaxUint64, c.entries))
 			r.wantGenerations(c.want...)
 			r.reopen()
 			r.wantGenerations(c.want...)

@@ -61,8 +61,8 @@ func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	if err != nil {
 		return err // its successor may have been told that the log ends earlier
 	}
-	if s.Next() == tail && len(s.Generations) > 0 {
-		if err := l.LabelGenerations(ctx, s.First, s.Generations); err != nil {
+	if len(s.Generations) > 0 {
+		if err := l.LabelGenerations(ctx, s.First, s.Next(), s.Generations); err != nil {
 			return err
 		}
 	}
