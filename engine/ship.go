@@ -43,8 +43,8 @@ type Shipment struct {
 	// a timestamp gets the follower's time.
 	Records []segment.Record
 	// Generations is the part of the leader's history that says who wrote the record
-	// in front of First and those from there on, oldest first. It is empty where the
-	// leader does not know.
+	// in front of First and those from there on, oldest first, sidecar.EpochsMax at
+	// most. It is empty where the leader does not know.
 	Generations []sidecar.Epoch
 	// Base, Tail and Commit are the leader's base, tail and commit offset.
 	Base, Tail, Commit uint64
@@ -73,6 +73,10 @@ func (s Shipment) check(label string) error {
 		if reason := unwritable(r.Mark, r.Payload); reason != "" {
 			return &UnsupportedError{Label: label, Reason: fmt.Sprintf("record %d of a shipment %s", r.Offset, reason)}
 		}
+	}
+	if n := len(s.Generations); n > sidecar.EpochsMax {
+		return &InvalidRangeError{Label: label, Reason: fmt.Sprintf(
+			"a shipment says of %d generations who wrote it; a history holds %d", n, sidecar.EpochsMax)}
 	}
 	for i := 1; i < len(s.Generations); i++ {
 		former, g := s.Generations[i-1], s.Generations[i]

@@ -332,6 +332,15 @@ func TestALogWithoutAHistoryIsShippedInPieces(t *testing.T) {
 	errorAs[*engine.HistoryError](t, f.log.ApplyShipment(f.ctx, l.piece(3, 1)))
 }
 
+// rising is a history of n generations.
+func rising(n int) []sidecar.Epoch {
+	history := make([]sidecar.Epoch, n)
+	for i := range history {
+		history[i] = epoch(uint64(i)+1, 0)
+	}
+	return history
+}
+
 func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 	l := shipped(t)
 	f := newRig(t)
@@ -345,6 +354,7 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 		"another first":                {Generation: 2, First: 1, Records: whole.Records[:1]},
 		"offsets that have run out":    {Generation: 2, First: ^uint64(0), Records: []segment.Record{{Offset: ^uint64(0)}}},
 		"a history that does not rise": {Generation: 2, Generations: []sidecar.Epoch{epoch(2, 0), epoch(1, 5)}},
+		"a history that is too long":   {Generation: 2, Generations: rising(sidecar.EpochsMax + 1)},
 		"a history that falls":         {Generation: 2, Generations: []sidecar.Epoch{epoch(1, 5), epoch(2, 0)}},
 	} {
 		if err := f.log.ApplyShipment(f.ctx, s); err == nil {
@@ -353,6 +363,7 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 			errorAs[*engine.InvalidRangeError](t, err)
 		}
 	}
+	f.must(f.log.ApplyShipment(f.ctx, engine.Shipment{Generation: 2, Generations: rising(sidecar.EpochsMax)}))
 	f.accept(3, "b")
 	errorAs[*engine.SupersededError](t, f.log.ApplyShipment(f.ctx, whole))
 	whole.Generation = 3
