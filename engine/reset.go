@@ -34,7 +34,7 @@ func (l *Log) ResetTo(ctx context.Context, base uint64) error {
 		return committed
 	}
 	// Also when there is no record: what is known of producers goes with it.
-	if err := l.cutBack(held); err != nil {
+	if err := l.cutBack(ctx, held); err != nil {
 		return err
 	}
 	if err := l.cutGenerations(0); err != nil || base == held {
