@@ -19,7 +19,8 @@ const applyBytesMax = 256 << 10
 // In order: the leader is accepted (AcceptGeneration, and its errors); the
 // generation that wrote the record in front is compared, and what the log holds of
 // the records, byte for byte; the others are appended at their offsets, with their
-// timestamps and marks; they are labelled with the generations that wrote them; the
+// timestamps and marks, a generation noted before its first record; what was held is
+// labelled with the generations that wrote it; the
 // commit offset is raised to the leader's, as far as the two logs are known to be
 // level.
 //
@@ -170,9 +171,13 @@ func (l *Log) applyMissing(ctx context.Context, s Shipment) error {
 		if next < s.First {
 			return &ShipmentGapError{Label: l.label, First: s.First, Tail: next}
 		}
+		end, err := l.noteAhead(ctx, s, next)
+		if err != nil {
+			return err
+		}
 		var piece []Record
 		size := 0
-		for _, r := range s.Records[next-s.First:] {
+		for _, r := range s.Records[next-s.First : end-s.First] {
 			if size += segment.EncodedSize(r.Mark, len(r.Payload)); size > applyBytesMax && len(piece) > 0 {
 				break
 			}
@@ -185,6 +190,40 @@ func (l *Log) applyMissing(ctx context.Context, s Shipment) error {
 		next += uint64(len(piece))
 	}
 	return nil
+}
+
+// noteAhead notes, durably, which generation wrote the record at next, where the log
+// ends, if the shipment says so, and gives where the records of that one end. A crash
+// between records and their label would leave them under a former generation's name,
+// and a leader that holds others under that name would be taken to hold these.
+func (l *Log) noteAhead(ctx context.Context, s Shipment, next uint64) (end uint64, err error) {
+	end = s.Next()
+	for _, g := range s.Generations {
+		if g.Start > next {
+			end = min(end, g.Start)
+		}
+	}
+	generation, known := s.generationAt(next)
+	if !known {
+		return end, nil
+	}
+	unlock, err := l.lockSidecars(ctx, "label generations")
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	l.mu.Lock()
+	err = l.servingLocked()
+	epochs, written := l.mu.replication.epochs, l.mu.written
+	l.mu.Unlock()
+	if err != nil || written != next {
+		return end, err // the append finds out
+	}
+	stale := epochs.TruncateFrom(next)
+	if !epochs.Record(generation, next) && !stale {
+		return end, nil
+	}
+	return end, l.storeEpochs(epochs)
 }
 
 // shippedLocked decides about records of a shipment, in the step that stages them:

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"felix.local/felix/sidecar"
 )
@@ -49,4 +50,34 @@ func TestALabelLeavesWhatIsNotedBehindItsRecords(t *testing.T) {
 			r.wantGenerations(c.wants...)
 		})
 	}
+}
+
+// A crash while a shipment is applied leaves no record under a former generation's
+// name: a leader that holds others under that name would be taken to hold these.
+func TestAPowerLossLeavesNoShippedRecordUnderAFormerGenerationsName(t *testing.T) {
+	l := shipped(t)
+	want := l.log.Generations()
+	synctest.Test(t, func(t *testing.T) {
+		r := newSimRig(t)
+		r.must(r.log.ApplyShipment(r.ctx, l.piece(0, 3)))
+		synctest.Wait()
+		seen := make(map[uint64]int)
+		r.eachImage(func() error { return r.log.ApplyShipment(r.ctx, l.piece(3, 7)) }, func(image *rig) {
+			tail := image.log.TailOffset()
+			seen[tail]++
+			for offset := range tail {
+				got, _ := image.log.GenerationAt(offset)
+				wrote := want[0].Generation
+				if offset >= want[1].Start {
+					wrote = want[1].Generation
+				}
+				if got != wrote {
+					t.Errorf("record %d of %d is generation %d's here, and generation %d wrote it", offset, tail, got, wrote)
+				}
+			}
+		})
+		if seen[3] == 0 || seen[10] == 0 {
+			t.Error(seen)
+		}
+	})
 }
