@@ -68,8 +68,9 @@
 //     tail is dropped, durably, before the log is used.
 //   - The commit offset rises in memory and its file follows; nothing waits for
 //     it. It is lowered by RestoreTo alone, durably before anything is cut.
-//   - Records of a shipment are staged only while their leader is the one that is
-//     followed.
+//   - Records of a shipment are staged, and acknowledged to their leader, only while
+//     it is the one that is followed. None is appended behind a record that is not
+//     known to be the leader's too.
 //   - Trimming and retention remove whole sealed segments, oldest first. What
 //     TrimBefore was told never reaches past the tail: records that take the
 //     offsets of truncated ones are not trimmed.
