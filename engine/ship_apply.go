@@ -18,9 +18,8 @@ const applyBytesMax = 256 << 10
 // generation that wrote the record in front is compared, and what the log holds of
 // the records, byte for byte; the others are appended at their offsets, with their
 // timestamps and marks, a generation noted before its first record; what was held is
-// labelled with the generations that wrote it; the
-// commit offset is raised to the leader's, as far as the two logs are known to be
-// level.
+// labelled with the generations that wrote it; the commit offset is raised to the
+// leader's, as far as the two logs are known to be level.
 //
 // A difference is a *DivergedError, and a record in front that may differ is a
 // *HistoryError (FindDivergence); nothing was appended. A *ShipmentGapError says that
