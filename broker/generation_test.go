@@ -27,7 +27,7 @@ func TestReadersPassOverTheStartOfAGeneration(t *testing.T) {
 		}
 	}
 	start := func(generation uint64) {
-		if _, recorded, err := h.log.StartGeneration(t.Context(), generation); err != nil || !recorded {
+		if _, recorded, err := h.log.StartGeneration(t.Context(), generation, ""); err != nil || !recorded {
 			t.Fatal(recorded, err)
 		}
 	}

@@ -68,8 +68,9 @@
 //     tail is dropped, durably, before the log is used.
 //   - The commit offset rises in memory and its file follows; nothing waits for
 //     it. It is lowered by RestoreTo alone, durably before anything is cut.
-//   - Records of a shipment are staged only while their leader is the one that is
-//     followed.
+//   - Records of a shipment are staged, and acknowledged to their leader, only while
+//     it is the one that is followed. None is appended behind a record that is not
+//     known to be the leader's too.
 //   - Trimming and retention remove whole sealed segments, oldest first. What
 //     TrimBefore was told never reaches past the tail: records that take the
 //     offsets of truncated ones are not trimmed.
@@ -105,7 +106,7 @@
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
 // flight to end; only then does it take Log.sidecars. Log.applying, the turn of
-// applying a shipment, is taken before all of these. A seal opens the gate again
+// applying a shipment or of dropping records, is taken before all of these. A seal opens the gate again
 // before it reads what it sealed, and keeps maintenance until it did.
 //
 // Follower.Committed is called with no lock held, by the commit loop alone;

@@ -67,13 +67,13 @@ func (l *Log) recordGeneration(generation, start uint64) error {
 	return l.storeEpochs(epochs)
 }
 
-// LabelGenerations notes, durably, which generations wrote the records from offset
-// from on, to the end of the log, as their leader says: entries are its history as
-// far as it covers them, the first of which may begin below from. What was noted
-// about these records before goes. Generations that begin at the end of the log or
-// past it are left out: a label for records that are not held would be taken for a
-// reason to keep others.
-func (l *Log) LabelGenerations(ctx context.Context, from uint64, entries []sidecar.Epoch) error {
+// LabelGenerations notes, durably, which generations wrote the records of [from, to),
+// as far as they are held, as their leader says: entries are its history as far as it
+// covers them, the first of which may begin below from. What was noted about these
+// records before goes; what is noted of those behind them stays, as far as it is newer.
+// Generations that begin at the end of the log or past it are left out: a label for
+// records that are not held would be taken for a reason to keep others.
+func (l *Log) LabelGenerations(ctx context.Context, from, to uint64, entries []sidecar.Epoch) error {
 	unlock, err := l.lockSidecars(ctx, "label generations")
 	if err != nil {
 		return err
@@ -83,19 +83,20 @@ func (l *Log) LabelGenerations(ctx context.Context, from uint64, entries []sidec
 	err = l.servingLocked()
 	held, base, written := l.mu.replication.epochs, l.baseLocked(), l.mu.written
 	l.mu.Unlock()
-	if err != nil {
+	to = min(to, written)
+	if err != nil || to <= base || to <= from {
 		return err
 	}
-	labelled, changed := relabel(held, from, base, written, entries)
+	labelled, changed := relabel(held, from, to, base, written, entries)
 	if !changed {
 		return nil
 	}
 	return l.storeEpochs(labelled)
 }
 
-// relabel is the history of a log that holds [base, tail), after its records from
-// offset from on were labelled with entries.
-func relabel(held sidecar.Epochs, from, base, tail uint64, entries []sidecar.Epoch) (labelled sidecar.Epochs, changed bool) {
+// relabel is the history of a log that holds [base, tail), after its records of
+// [from, to) were labelled with entries.
+func relabel(held sidecar.Epochs, from, to, base, tail uint64, entries []sidecar.Epoch) (labelled sidecar.Epochs, changed bool) {
 	labelled = held
 	labelled.TruncateFrom(from)
 	for _, e := range entries {
@@ -103,9 +104,12 @@ func relabel(held sidecar.Epochs, from, base, tail uint64, entries []sidecar.Epo
 		if start < from && from > base {
 			start = from // about what lies before, this log's own history speaks
 		}
-		if start < tail {
+		if start < to {
 			labelled.Record(e.Generation, start)
 		}
+	}
+	for _, e := range notedFrom(held, to, tail) {
+		labelled.Record(e.Generation, e.Start)
 	}
 	was, is := held.Entries(), labelled.Entries()
 	if len(was) != len(is) {
@@ -117,6 +121,24 @@ func relabel(held sidecar.Epochs, from, base, tail uint64, entries []sidecar.Epo
 		}
 	}
 	return labelled, false
+}
+
+// notedFrom is what a history says of the records of [from, tail).
+func notedFrom(held sidecar.Epochs, from, tail uint64) []sidecar.Epoch {
+	if from >= tail {
+		return nil
+	}
+	entries := held.Entries()
+	for i, e := range entries {
+		switch {
+		case e.Start >= from:
+			return entries[i:]
+		case i == len(entries)-1 || entries[i+1].Start > from:
+			entries[i].Start = from
+			return entries[i:]
+		}
+	}
+	return nil
 }
 
 // storeEpochs writes the history. The caller has the turn.

@@ -16,9 +16,11 @@ import (
 // written: on an empty log, and where the generation has records already. A segment
 // that cannot hold such a record is rolled first. Appends wait meanwhile.
 //
-// A generation that is older than one that was accepted or that wrote here is a
-// *SupersededError, one that was given up a *GivenUpError.
-func (l *Log) StartGeneration(ctx context.Context, generation uint64) (offset uint64, recorded bool, err error) {
+// leader is the node id of the caller, "" when it is not named. A generation that is
+// older than one that was accepted or that wrote here is a *SupersededError, one that
+// was accepted from another leader a *PromisedError, one that was given up a
+// *GivenUpError.
+func (l *Log) StartGeneration(ctx context.Context, generation uint64, leader string) (offset uint64, recorded bool, err error) {
 	leave, err := l.exclusive(ctx, "start generation")
 	if err != nil {
 		return 0, false, err
@@ -30,22 +32,18 @@ func (l *Log) StartGeneration(ctx context.Context, generation uint64) (offset ui
 	}
 	defer unlock()
 	l.mu.Lock()
-	r := &l.mu.replication
-	promise := r.promise
-	newest, any := r.epochs.Newest()
+	_, refused := l.answerLocked(generation, leader)
+	accepted := l.mu.replication.promise.Generation
+	newest, any := l.mu.replication.epochs.Newest()
 	base, next, poison := l.baseLocked(), l.mu.written, l.mu.poison
 	l.mu.Unlock()
-	accepted := promise.Generation
-	if any {
-		accepted = max(accepted, newest.Generation)
-	}
 	switch {
 	case poison != nil:
 		return 0, false, poison
-	case generation < accepted:
-		return 0, false, &SupersededError{Label: l.label, Generation: generation, Accepted: accepted}
-	case promise.GivenUp && generation == promise.Generation:
-		return 0, false, &GivenUpError{Label: l.label, Generation: generation}
+	case any && generation < newest.Generation:
+		return 0, false, &SupersededError{Label: l.label, Generation: generation, Accepted: max(accepted, newest.Generation)}
+	case refused != nil:
+		return 0, false, refused
 	case any && newest.Generation == generation && newest.Start < next:
 		return newest.Start, false, nil
 	}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -49,7 +50,11 @@ func (r *rig) must(err error) {
 
 func (r *rig) start(generation uint64) (offset uint64, recorded bool) {
 	r.Helper()
-	offset, recorded, err := r.log.StartGeneration(r.ctx, generation)
+	leader := ""
+	if generation == r.log.AcceptedGeneration() {
+		leader, _ = r.log.AcceptedLeader()
+	}
+	offset, recorded, err := r.log.StartGeneration(r.ctx, generation, leader)
 	r.must(err)
 	return offset, recorded
 }
@@ -142,16 +147,16 @@ func TestAGenerationThatIsOverIsNotStarted(t *testing.T) {
 	r := newRig(t)
 	r.appendSizes(10)
 	r.start(5)
-	_, _, err := r.log.StartGeneration(r.ctx, 4)
+	_, _, err := r.log.StartGeneration(r.ctx, 4, "a")
 	if e := errorAs[*engine.SupersededError](t, err); e.Accepted != 5 || e.Generation != 4 {
 		t.Error(e)
 	}
 	_, err = r.log.AcceptGeneration(r.ctx, 9, "a")
 	r.must(err)
-	_, _, err = r.log.StartGeneration(r.ctx, 8)
+	_, _, err = r.log.StartGeneration(r.ctx, 8, "a")
 	errorAs[*engine.SupersededError](t, err)
 	r.must(r.log.GiveUpGeneration(r.ctx))
-	_, _, err = r.log.StartGeneration(r.ctx, 9)
+	_, _, err = r.log.StartGeneration(r.ctx, 9, "a")
 	errorAs[*engine.GivenUpError](t, err)
 	if tail := r.log.TailOffset(); tail != 2 {
 		t.Errorf("the log ends at %d", tail)
@@ -231,7 +236,7 @@ func TestRecordsAreLabelledWithTheGenerationsThatWroteThem(t *testing.T) {
 			for _, e := range c.held {
 				r.must(r.log.RecordGeneration(r.ctx, e.Generation, e.Start))
 			}
-			r.must(r.log.LabelGenerations(r.ctx, c.from, c.entries))
+			r.must(r.log.LabelGenerations(r.ctx, c.from, math.MaxUint64, c.entries))
 			r.wantGenerations(c.want...)
 			r.reopen()
 			r.wantGenerations(c.want...)
@@ -318,7 +323,7 @@ func TestAPowerLossWhileAGenerationStartsLeavesNoRecordWithoutItsNote(t *testing
 		started := false
 		seen := make(map[string]int)
 		r.eachImage(func() error {
-			_, _, err := r.log.StartGeneration(r.ctx, 2)
+			_, _, err := r.log.StartGeneration(r.ctx, 2, "a")
 			started = true
 			return err
 		}, func(image *rig) {

@@ -30,7 +30,7 @@ type Log struct {
 	// maintenance is a lock that a context can give up on; so is sidecars, the turn
 	// of writing replica, ballot and epochs.
 	maintenance, sidecars chan struct{}
-	// applying is the turn of applying a shipment.
+	// applying is the turn of applying a shipment, or of dropping records.
 	applying chan struct{}
 	// stagedAppends mirrors the number of appends staged, for the gathering
 	// pause to watch without the lock.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"felix.local/felix/producer"
@@ -156,7 +157,7 @@ func (l *Log) producersAfter(a *producersAtOpen, segments []segment.Descriptor) 
 		l.store.logger.Info("what is known of producers is read from the log", "log", l.label,
 			"segments", len(sealed)+1, "from", sealed[0].BaseOffset)
 	}
-	return l.replayProducers(a.snapshot, segments)
+	return l.replayProducers(context.Background(), a.snapshot, segments) // an open that got here ends
 }
 
 // toReplay are the segments with records past a snapshot that may hold marks.

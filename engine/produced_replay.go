@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"path/filepath"
 
 	"felix.local/felix/device"
@@ -12,20 +13,23 @@ import (
 const replayPage = 1 << 20
 
 // replayProducers continues a snapshot, or nothing, with the marks of the records
-// in segments, each of which is read up to its size.
+// in segments, each of which is read up to its size. It ends early with its context.
 //
 // Records that cannot be read for damage are left out: a batch among them that is
 // tried again is stored again, and can then be read once. What reading the log says
 // of the damage is not for an open to anticipate.
-func (l *Log) replayProducers(p producerSnapshot, segments []segment.Descriptor) (*producersWalk, error) {
+func (l *Log) replayProducers(ctx context.Context, p producerSnapshot, segments []segment.Descriptor) (*producersWalk, error) {
 	w := new(producersWalk)
 	w.state, w.known = p.state()
 	var page []byte
 	for _, d := range toReplay(p, segments) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if page == nil {
 			page = make([]byte, replayPage)
 		}
-		if err := l.replaySegment(w, d, page); err != nil {
+		if err := l.replaySegment(ctx, w, d, page); err != nil {
 			return nil, err
 		}
 		w.state.Settle(d.NextOffset)
@@ -33,7 +37,7 @@ func (l *Log) replayProducers(p producerSnapshot, segments []segment.Descriptor)
 	return w, nil
 }
 
-func (l *Log) replaySegment(w *producersWalk, d segment.Descriptor, page []byte) error {
+func (l *Log) replaySegment(ctx context.Context, w *producersWalk, d segment.Descriptor, page []byte) error {
 	file, err := l.store.fs.OpenFile(filepath.Join(l.dir, segment.LogName(d.ID)), device.ReadOnly, 0)
 	if err != nil {
 		return err
@@ -42,6 +46,9 @@ func (l *Log) replaySegment(w *producersWalk, d segment.Descriptor, page []byte)
 	scan, err := segment.Scan(file, d.Size, segment.ScanOptions{
 		Buffer: page, DamageOnly: true, MarkedOnly: true,
 		Each: func(_ int64, r segment.Record) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			w.midway = w.midway || !w.known && r.Offset == d.BaseOffset && r.Mark.Kind == segment.BatchContinue
 			w.known = true
 			w.state.Observe(r.Offset, r.Mark, r.Payload)
@@ -60,18 +67,18 @@ func (l *Log) replaySegment(w *producersWalk, d segment.Descriptor, page []byte)
 
 // producersBelow gives what is known of producers once only segments are left, of
 // which the last may end before the file does. It reads, and changes nothing.
-func (l *Log) producersBelow(segments []segment.Descriptor) (*producersWalk, error) {
+func (l *Log) producersBelow(ctx context.Context, segments []segment.Descriptor) (*producersWalk, error) {
 	l.mu.Lock()
 	known := l.mu.produced.known
 	l.mu.Unlock()
 	if !known {
-		return l.partBelow(segments)
+		return l.partBelow(ctx, segments)
 	}
 	a := l.store.readProducers(l.dir)
 	if !a.snapshot.fits(segments) {
 		a.snapshot = producerSnapshot{}
 	}
-	w, err := l.replayProducers(a.snapshot, segments)
+	w, err := l.replayProducers(ctx, a.snapshot, segments)
 	if err == nil {
 		w.state.Settle(segments[len(segments)-1].NextOffset)
 		w.state.Prune(segments[0].BaseOffset)
@@ -83,9 +90,9 @@ func (l *Log) producersBelow(segments []segment.Descriptor) (*producersWalk, err
 // whole batch then; but where others came behind a part of one, the cut may fall
 // between the two and have the log end with the part again. All of that part is in
 // the last segment, or in those before it if that begins with a continuation.
-func (l *Log) partBelow(segments []segment.Descriptor) (*producersWalk, error) {
+func (l *Log) partBelow(ctx context.Context, segments []segment.Descriptor) (*producersWalk, error) {
 	for from := len(segments) - 1; ; from-- {
-		w, err := l.replayProducers(producerSnapshot{}, segments[from:])
+		w, err := l.replayProducers(ctx, producerSnapshot{}, segments[from:])
 		if err != nil || from == 0 || !w.midway {
 			return w, err
 		}

@@ -28,6 +28,8 @@ type replication struct {
 	stored sidecar.Replica
 	known  bool
 	epochs sidecar.Epochs
+	// level is known from shipments alone, and not after a restart.
+	level level
 	// saving: a write behind an advance of commit is under way. retrying: the last
 	// one failed, and the next tick tries again. failing: that was reported.
 	saving, retrying, failing bool

@@ -76,8 +76,9 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("%s: differs from its leader's log at offset %d: %s", e.Label, e.Offset, e.Reason)
 }
 
-// HistoryError refuses to repair a divergence without an operator: what the
-// generations say is not enough to tell which records may go.
+// HistoryError refuses to repair a divergence without an operator, or to append
+// behind records that may differ: what the generations say is not enough to tell
+// which records may go.
 type HistoryError struct{ Label, Reason string }
 
 func (e *HistoryError) Error() string {

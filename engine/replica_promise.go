@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"felix.local/felix/sidecar"
 )
@@ -76,6 +77,11 @@ func (l *Log) decide(generation uint64, leader string) (sidecar.Decision, error)
 	if err := l.servingLocked(); err != nil {
 		return sidecar.Decision{}, err
 	}
+	return l.answerLocked(generation, leader)
+}
+
+// answerLocked is decide for a log in whatever state.
+func (l *Log) answerLocked(generation uint64, leader string) (sidecar.Decision, error) {
 	p := l.mu.replication.promise
 	d := p.Accept(generation, leader)
 	switch d.Verdict {
@@ -88,6 +94,16 @@ func (l *Log) decide(generation uint64, leader string) (sidecar.Decision, error)
 	default:
 		return d, nil
 	}
+}
+
+// followedLocked fails for a leader other than the one that is followed.
+func (l *Log) followedLocked(generation uint64, leader string) error {
+	d, err := l.answerLocked(generation, leader)
+	if err == nil && d.Verdict != sidecar.Current {
+		return &InvalidRangeError{Label: l.label, Reason: fmt.Sprintf(
+			"generation %d was not accepted here, only those to %d; accept it first", generation, l.mu.replication.promise.Generation)}
+	}
+	return err
 }
 
 // promise is what the log holds itself to from now on; the files say so.

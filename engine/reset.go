@@ -26,12 +26,15 @@ func (l *Log) ResetTo(ctx context.Context, base uint64) error {
 	l.mu.Lock()
 	held := l.baseLocked()
 	committed := l.belowCommitLocked(max(held, base))
+	if committed == nil {
+		l.mu.replication.level = level{}
+	}
 	l.mu.Unlock()
 	if committed != nil {
 		return committed
 	}
 	// Also when there is no record: what is known of producers goes with it.
-	if err := l.cutBack(held); err != nil {
+	if err := l.cutBack(ctx, held); err != nil {
 		return err
 	}
 	if err := l.cutGenerations(0); err != nil || base == held {

@@ -35,5 +35,5 @@ func (l *Log) RestoreTo(ctx context.Context, offset uint64) error {
 	if offset == written {
 		return nil
 	}
-	return l.cutBack(offset)
+	return l.cutBack(ctx, offset)
 }

@@ -127,7 +127,7 @@ func (l *Log) trim(ctx context.Context, keep retention) (result RetentionResult,
 		if err != nil || !expired {
 			return result, err
 		}
-		if err := l.removeOldest(d); err != nil {
+		if removed, err := l.removeOldest(d); err != nil || !removed {
 			return result, err
 		}
 		result.Segments++
@@ -228,38 +228,49 @@ func (l *Log) newestTimestamp(d segment.Descriptor) (uint64, error) {
 // time. Then the segment leaves the list, so that no new read plans for it;
 // readers that have it open finish. One directory flush per segment, oldest
 // first: after any crash what is left is a contiguous log that begins later.
-func (l *Log) removeOldest(d segment.Descriptor) error {
+//
+// It is not removed when it was held back since it was chosen.
+func (l *Log) removeOldest(d segment.Descriptor) (removed bool, err error) {
 	dir, err := l.store.fs.OpenDir(l.dir)
 	if err != nil {
-		return &LogError{Label: l.label, Op: "retention", Err: err}
+		return false, &LogError{Label: l.label, Op: "retention", Err: err}
 	}
 	err = l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID)))
 	if err == nil || device.IsNotExist(err) {
-		err = l.unlistAndRemove(d)
+		removed, err = l.unlistAndRemove(d)
 	}
-	if err != nil {
+	if err != nil || !removed {
 		_ = dir.Close() // nothing was flushed through it
-		return &LogError{Label: l.label, Op: "retention", Err: err}
+		if err != nil {
+			err = &LogError{Label: l.label, Op: "retention", Err: err}
+		}
+		return false, err
 	}
 	if err := l.store.flushOpenDir(dir); err != nil {
 		l.store.counters.syncFailures.Add(1)
-		return l.poisonWith(err)
+		return true, l.poisonWith(err)
 	}
-	return nil
+	return true, nil
 }
 
-// unlistAndRemove puts the segment back on the list when its file stays.
-func (l *Log) unlistAndRemove(d segment.Descriptor) error {
+// unlistAndRemove puts the segment back on the list when its file stays. It asks
+// again whether it is held back in the step that unlists it: once HoldRetentionAtCommit
+// has returned, what is on the list and held stays.
+func (l *Log) unlistAndRemove(d segment.Descriptor) (removed bool, err error) {
 	l.mu.Lock()
+	if l.heldBackLocked(d.NextOffset) {
+		l.mu.Unlock()
+		return false, nil
+	}
 	l.mu.sealed = append([]segment.Descriptor(nil), l.mu.sealed[1:]...)
 	l.mu.Unlock()
 	l.store.sealed.drop(l, d.ID, false)
-	err := l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
+	err = l.store.fs.Remove(filepath.Join(l.dir, segment.LogName(d.ID)))
 	if err == nil || device.IsNotExist(err) {
-		return nil
+		return true, nil
 	}
 	l.mu.Lock()
 	l.mu.sealed = append([]segment.Descriptor{d}, l.mu.sealed...)
 	l.mu.Unlock()
-	return err
+	return false, err
 }

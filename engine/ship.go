@@ -16,12 +16,16 @@ import (
 //	AcceptGeneration(its generation, itself) ─ StartGeneration ─
 //	ReadShipment(where the follower's log ends) … AdvanceCommitOffset(what a majority holds)
 //
+// It names its generation and itself each time: once it was replaced, it is told so.
+//
 // The follower's is to apply, and to repair where its log differs:
 //
 //	ApplyShipment ── *ShipmentGapError: ask from Tail on, or ResetTo(First) when the
 //	      │          leader holds nothing older
-//	      └ *DivergedError: AcceptGeneration ─ TruncationPoint(the leader's
-//	                 generations) ─ Truncate ─ ask again from there
+//	      │ *HistoryError: ask from CommitOffset on, or the base if that is higher, so
+//	      │          that the bytes decide
+//	      └ *DivergedError: AcceptGeneration ─ TruncationPoint(its Offset,
+//	                 the leader's generations) ─ Truncate ─ ask again from there
 //	                 └ *HistoryError, *BelowCommitError: an operator, or ResetTo
 //
 // A shipment holds records exactly as the leader stores them: offsets, timestamps,
@@ -39,8 +43,8 @@ type Shipment struct {
 	// a timestamp gets the follower's time.
 	Records []segment.Record
 	// Generations is the part of the leader's history that says who wrote the record
-	// in front of First and those from there on, oldest first. It is empty where the
-	// leader does not know.
+	// in front of First and those from there on, oldest first, sidecar.EpochsMax at
+	// most. It is empty where the leader does not know.
 	Generations []sidecar.Epoch
 	// Base, Tail and Commit are the leader's base, tail and commit offset.
 	Base, Tail, Commit uint64
@@ -66,9 +70,13 @@ func (s Shipment) check(label string) error {
 		if r.Offset != want || want < s.First || want+1 == 0 {
 			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("a shipment holds record %d where %d belongs", r.Offset, want)}
 		}
-		if _, ok := r.Generation(); startsGeneration(*r) && !ok {
-			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf("record %d starts a generation and does not name it", r.Offset)}
+		if reason := unwritable(r.Mark, r.Payload); reason != "" {
+			return &UnsupportedError{Label: label, Reason: fmt.Sprintf("record %d of a shipment %s", r.Offset, reason)}
 		}
+	}
+	if n := len(s.Generations); n > sidecar.EpochsMax {
+		return &InvalidRangeError{Label: label, Reason: fmt.Sprintf(
+			"a shipment says of %d generations who wrote it; a history holds %d", n, sidecar.EpochsMax)}
 	}
 	for i := 1; i < len(s.Generations); i++ {
 		former, g := s.Generations[i-1], s.Generations[i]
@@ -92,11 +100,19 @@ func (l *Log) Sealed() []segment.Descriptor {
 // has to know beside them. At the tail the shipment has no record and still says
 // who leads and what is committed. Below the base the error is a *TrimmedError, past
 // the tail, where the follower holds what this log does not, a *DivergedError.
-func (l *Log) ReadShipment(ctx context.Context, from uint64, maxBytes int64) (Shipment, error) {
+//
+// generation and leader, a node id, are who the caller leads as. When this log does
+// not follow that leader any more, the error is one of AcceptGeneration's: a leader
+// that was replaced ships nothing under its successor's name. A generation that was
+// not accepted here yet is an *InvalidRangeError.
+func (l *Log) ReadShipment(ctx context.Context, generation uint64, leader string, from uint64, maxBytes int64) (Shipment, error) {
 	for range replanMax {
 		l.mu.Lock()
-		before, tail := l.mu.generation, l.tailLocked()
+		before, tail, err := l.mu.generation, l.tailLocked(), l.followedLocked(generation, leader)
 		l.mu.Unlock()
+		if err != nil {
+			return Shipment{}, err
+		}
 		if from > tail {
 			return Shipment{}, &DivergedError{Label: l.label, Offset: tail, Reason: fmt.Sprintf(
 				"records from %d on were asked for; the leader's log ends here", from)}
@@ -107,29 +123,32 @@ func (l *Log) ReadShipment(ctx context.Context, from uint64, maxBytes int64) (Sh
 		}
 		// A generation is noted before its first record can be read, so the history
 		// as it is now covers what was read, unless records were cut meanwhile.
-		if s, ok := l.shipment(from, records, before); ok {
-			return s, nil
+		s := Shipment{Generation: generation, Leader: leader, First: from, Records: records}
+		if same, err := l.completeShipment(&s, before); same || err != nil {
+			return s, err
 		}
 	}
 	return Shipment{}, &LogError{Label: l.label, Op: "read", Err: errReplan}
 }
 
-// shipment adds what goes with records; not ok when the log was cut since.
-func (l *Log) shipment(from uint64, records []segment.Record, since uint64) (s Shipment, ok bool) {
+// completeShipment adds what goes with the records, as long as its sender leads; not
+// same when the log was cut since.
+func (l *Log) completeShipment(s *Shipment, since uint64) (same bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &l.mu.replication
-	s = Shipment{
-		Generation: r.promise.Generation, Leader: r.promise.Leader, First: from, Records: records,
-		Base: l.baseLocked(), Tail: l.tailLocked(), Commit: r.commit,
+	if err := l.followedLocked(s.Generation, s.Leader); err != nil {
+		*s = Shipment{}
+		return false, err
 	}
+	r := &l.mu.replication
+	s.Base, s.Tail, s.Commit = l.baseLocked(), l.tailLocked(), r.commit
 	for _, e := range r.epochs.Entries() {
 		switch {
-		case e.Start < from: // the newest of these wrote the record in front
+		case e.Start < s.First: // the newest of these wrote the record in front
 			s.Generations = append(s.Generations[:0], e)
 		case e.Start < s.Next():
 			s.Generations = append(s.Generations, e)
 		}
 	}
-	return s, l.mu.generation == since
+	return l.mu.generation == since, nil
 }

@@ -2,15 +2,12 @@ package engine_test
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 
 	"felix.local/felix/engine"
-	"felix.local/felix/internal/faultdisk"
-	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/segment"
 	"felix.local/felix/sidecar"
 )
@@ -20,7 +17,11 @@ import (
 // which are committed.
 func shipped(t testing.TB, change ...func(*engine.Config)) *rig {
 	t.Helper()
-	r := newRig(t, change...)
+	return shippedIn(t, newRig(t, change...))
+}
+
+func shippedIn(t testing.TB, r *rig) *rig {
+	t.Helper()
 	r.accept(1, "a")
 	r.start(1)
 	r.appendSizes(10, 20, 30)
@@ -33,10 +34,16 @@ func shipped(t testing.TB, change ...func(*engine.Config)) *rig {
 	return r
 }
 
+// readShipment reads as the leader that the log follows.
+func (r *rig) readShipment(from uint64, maxBytes int64) (engine.Shipment, error) {
+	leader, _ := r.log.AcceptedLeader()
+	return r.log.ReadShipment(r.ctx, r.log.AcceptedGeneration(), leader, from, maxBytes)
+}
+
 // piece is what ReadShipment gives from an offset on, up to n records.
 func (r *rig) piece(from uint64, n int) engine.Shipment {
 	r.Helper()
-	s, err := r.log.ReadShipment(r.ctx, from, 1<<20)
+	s, err := r.readShipment(from, 1<<20)
 	r.must(err)
 	s.Records = s.Records[:min(n, len(s.Records))]
 	return s
@@ -61,7 +68,7 @@ func TestAShipmentSaysAllThatAFollowerHasToKnow(t *testing.T) {
 		{6, 10, []sidecar.Epoch{epoch(2, 5)}},
 		{10, 10, []sidecar.Epoch{epoch(2, 5)}},
 	} {
-		s, err := l.log.ReadShipment(l.ctx, c.from, 1<<20)
+		s, err := l.readShipment(c.from, 1<<20)
 		l.must(err)
 		if s.First != c.from || s.Next() != c.next || !reflect.DeepEqual(s.Generations, c.generations) {
 			t.Errorf("from %d: %d to %d, %v", c.from, s.First, s.Next(), s.Generations)
@@ -70,17 +77,17 @@ func TestAShipmentSaysAllThatAFollowerHasToKnow(t *testing.T) {
 			t.Errorf("from %d: %+v", c.from, s)
 		}
 	}
-	s, err := l.log.ReadShipment(l.ctx, 0, 1)
+	s, err := l.readShipment(0, 1)
 	l.must(err)
 	if s.Next() != 1 || !reflect.DeepEqual(s.Generations, []sidecar.Epoch{epoch(1, 0)}) {
 		t.Errorf("a page of one record: to %d, %v", s.Next(), s.Generations)
 	}
-	_, err = l.log.ReadShipment(l.ctx, 11, 1)
+	_, err = l.readShipment(11, 1)
 	if e := errorAs[*engine.DivergedError](t, err); e.Offset != 10 {
 		t.Error(e)
 	}
 	l.must(l.log.ResetTo(l.ctx, 20))
-	_, err = l.log.ReadShipment(l.ctx, 19, 1)
+	_, err = l.readShipment(19, 1)
 	errorAs[*engine.TrimmedError](t, err)
 }
 
@@ -122,7 +129,7 @@ func TestALargeShipmentIsAppliedInPieces(t *testing.T) {
 	}
 	f := newRig(t, func(c *engine.Config) { c.SegmentBytes, c.StagedBytesPerLogMax = 1<<20, 1<<20 })
 	for from := uint64(0); from < 120; {
-		s, err := l.log.ReadShipment(l.ctx, from, 64<<20)
+		s, err := l.readShipment(from, 64<<20)
 		l.must(err)
 		f.must(f.log.ApplyShipment(f.ctx, s))
 		from = s.Next()
@@ -177,22 +184,13 @@ func TestADifferenceIsFoundAtItsOffset(t *testing.T) {
 	}
 }
 
-// A record that another generation wrote shows that what lies in front differs,
-// without a byte of it.
-func TestAnotherGenerationInFrontIsADifference(t *testing.T) {
-	l := shipped(t)
-	f := newRig(t)
-	f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 7)))
-	s := l.piece(7, 3)
-	s.Generations = []sidecar.Epoch{epoch(1, 0)}
-	err := f.log.ApplyShipment(f.ctx, s)
-	if e := errorAs[*engine.DivergedError](t, err); e.Offset != 6 {
-		t.Error(e)
+// rising is a history of n generations.
+func rising(n int) []sidecar.Epoch {
+	history := make([]sidecar.Epoch, n)
+	for i := range history {
+		history[i] = epoch(uint64(i)+1, 0)
 	}
-	// Where one of the two does not know, the bytes decide.
-	s.Generations = nil
-	f.must(f.log.ApplyShipment(f.ctx, s))
-	f.wantGenerations(epoch(1, 0), epoch(2, 5))
+	return history
 }
 
 func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
@@ -207,8 +205,8 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 		"a gap":                        {Generation: 2, First: 0, Records: []segment.Record{whole.Records[0], whole.Records[2]}},
 		"another first":                {Generation: 2, First: 1, Records: whole.Records[:1]},
 		"offsets that have run out":    {Generation: 2, First: ^uint64(0), Records: []segment.Record{{Offset: ^uint64(0)}}},
-		"a generation without a name":  changed(whole, 5, func(r *segment.Record) { r.Payload = nil }),
 		"a history that does not rise": {Generation: 2, Generations: []sidecar.Epoch{epoch(2, 0), epoch(1, 5)}},
+		"a history that is too long":   {Generation: 2, Generations: rising(sidecar.EpochsMax + 1)},
 		"a history that falls":         {Generation: 2, Generations: []sidecar.Epoch{epoch(1, 5), epoch(2, 0)}},
 	} {
 		if err := f.log.ApplyShipment(f.ctx, s); err == nil {
@@ -217,6 +215,7 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 			errorAs[*engine.InvalidRangeError](t, err)
 		}
 	}
+	f.must(f.log.ApplyShipment(f.ctx, engine.Shipment{Generation: 2, Generations: rising(sidecar.EpochsMax)}))
 	f.accept(3, "b")
 	errorAs[*engine.SupersededError](t, f.log.ApplyShipment(f.ctx, whole))
 	whole.Generation = 3
@@ -228,33 +227,29 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 	}
 }
 
-// A leader that is replaced while its records wait to be staged adds none of them.
-func TestALeaderThatIsReplacedAddsNothingMore(t *testing.T) {
+// A record that has no form on disk is refused before anything changes, wherever it
+// comes from, and the log goes on.
+func TestARecordThatTheFormatDoesNotHaveIsRefused(t *testing.T) {
 	l := shipped(t)
-	synctest.Test(t, func(t *testing.T) {
-		sim := simdisk.New()
-		sim.MakeDir(simRoot)
-		faults := faultdisk.New(sim, sim.NewQueue(simdisk.QueueOptions{}), faultdisk.Options{})
-		f := newRigIn(t, simRoot, func(c *engine.Config) { c.FS, c.Queue = faults.FS(), faults.Queue() })
-		f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 4)))
-		held := hold(t, faults, faultdisk.Flush, isLog, 1) // a seal's, which closes the gate
-		sealed, applied := make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := f.log.Seal(f.ctx)
-			sealed <- err
-		}()
-		<-held.Reached()
-		go func() { applied <- f.log.ApplyShipment(f.ctx, l.piece(4, 6)) }()
-		synctest.Wait() // it was accepted, and waits at the gate
-		f.accept(3, "b")
-		held.Remove()
-		f.must(<-sealed)
-		errorAs[*engine.SupersededError](t, <-applied)
-		if tail := f.log.TailOffset(); tail != 4 {
-			t.Errorf("the follower ends at %d", tail)
+	for name, change := range map[string]func(*segment.Record){
+		"an unknown kind":               func(r *segment.Record) { r.Mark.Kind = segment.GenerationStart + 1 },
+		"the last kind":                 func(r *segment.Record) { r.Mark.Kind = ^segment.Kind(0) },
+		"a generation without a name":   func(r *segment.Record) { r.Payload = nil },
+		"a generation of seven letters": func(r *segment.Record) { r.Payload = r.Payload[:7] },
+	} {
+		f := newRig(t)
+		s := changed(l.piece(0, 10), 5, change)
+		errorAs[*engine.UnsupportedError](t, f.log.ApplyShipment(f.ctx, s))
+		record := engine.Record{Payload: s.Records[5].Payload, Mark: s.Records[5].Mark}
+		_, err := f.log.Append(f.ctx, engine.Record{Payload: []byte("x")}, record)
+		errorAs[*engine.UnsupportedError](t, err)
+		_, err = f.log.AppendAsync(f.ctx, record)
+		errorAs[*engine.UnsupportedError](t, err)
+		if tail, generation := f.log.TailOffset(), f.log.AcceptedGeneration(); tail != 0 || generation != 0 {
+			t.Errorf("%s: the log ends at %d, and generation %d is accepted", name, tail, generation)
 		}
-		f.close()
-	})
+		f.appendSizes(10)
+	}
 }
 
 // A follower that holds nothing is placed where the leader's log begins, and one
@@ -275,55 +270,6 @@ func TestAFollowerBeginsWhereItsLeadersLogDoes(t *testing.T) {
 	}
 	f.wantGenerations(epoch(1, 0), epoch(2, 5))
 	f.wantCommit(8)
-}
-
-func TestTheTruncationPoint(t *testing.T) {
-	history := func(entries ...sidecar.Epoch) []sidecar.Epoch { return entries }
-	for _, c := range []struct {
-		name       string
-		own        []sidecar.Epoch
-		leader     []sidecar.Epoch
-		leaderTail uint64
-		accepted   uint64
-		commit     uint64
-		want       uint64
-		err        error
-	}{
-		{"nothing differs", history(epoch(1, 0)), history(epoch(1, 0)), 20, 2, 10, 10, nil},
-		{"the same generation, longer here", history(epoch(1, 0)), history(epoch(1, 0), epoch(2, 6)), 9, 2, 6, 6, nil},
-		{"a generation that the leader does not know", history(epoch(1, 0), epoch(2, 7)), history(epoch(1, 0), epoch(3, 8)), 9, 3, 7, 7, nil},
-		{"and the common one ends earlier there", history(epoch(1, 0), epoch(2, 7)), history(epoch(1, 0), epoch(3, 4)), 9, 3, 4, 4, nil},
-		{"two that the leader does not know", history(epoch(1, 0), epoch(2, 5), epoch(3, 8)), history(epoch(1, 0), epoch(4, 7)), 9, 4, 0, 5, nil},
-		{"a common one without a record", history(epoch(1, 0), epoch(2, 7), epoch(3, 7)), history(epoch(2, 7), epoch(4, 7)), 9, 4, 0, 7, nil},
-		{"below the commit offset", history(epoch(1, 0)), history(epoch(1, 0), epoch(2, 6)), 9, 2, 7, 0, new(engine.BelowCommitError)},
-		{"no history here", nil, history(epoch(1, 0)), 9, 2, 0, 0, new(engine.HistoryError)},
-		{"no history there", history(epoch(1, 0)), nil, 9, 2, 0, 0, new(engine.HistoryError)},
-		{"no common generation", history(epoch(1, 0)), history(epoch(2, 0)), 9, 2, 0, 0, new(engine.HistoryError)},
-		{"the common one begins elsewhere", history(epoch(1, 0), epoch(2, 8)), history(epoch(1, 0), epoch(2, 3), epoch(3, 5)), 9, 3, 0, 0, new(engine.HistoryError)},
-		{"what the leader itself wrote is missing there", history(epoch(1, 0), epoch(2, 5)), history(epoch(1, 0), epoch(2, 5)), 8, 2, 0, 0, new(engine.HistoryError)},
-		{"no leader was accepted", history(epoch(1, 0)), history(epoch(1, 0)), 8, 0, 0, 0, new(engine.HistoryError)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
-			r.appendSizes(make([]int, 10)...)
-			r.accept(c.accepted, "a")
-			for _, e := range c.own {
-				r.must(r.log.RecordGeneration(r.ctx, e.Generation, e.Start))
-			}
-			r.advance(c.commit)
-			var leader sidecar.Epochs
-			for _, e := range c.leader {
-				leader.Record(e.Generation, e.Start)
-			}
-			got, err := r.log.TruncationPoint(func(generation uint64) (uint64, bool) { return leader.EndOf(generation, c.leaderTail) })
-			if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", c.err) || c.err == nil && got != c.want {
-				t.Errorf("%d, %v; want %d, %T", got, err, c.want, c.err)
-			}
-			if tail := r.log.TailOffset(); tail != 10 {
-				t.Errorf("the log ends at %d: nothing was to be cut yet", tail)
-			}
-		})
-	}
 }
 
 // A power loss while a shipment is applied leaves a beginning of it and labels of
@@ -357,7 +303,7 @@ func TestAPowerLossWhileAShipmentIsApplied(t *testing.T) {
 				err := image.log.ApplyShipment(image.ctx, s)
 				var diverged *engine.DivergedError
 				if errors.As(err, &diverged) { // stored and not yet labelled
-					cut, err := image.log.TruncationPoint(func(g uint64) (uint64, bool) { return l.log.GenerationEnd(g, 10) })
+					cut, err := image.log.TruncationPoint(diverged.Offset, func(g uint64) (uint64, bool) { return l.log.GenerationEnd(g, 10) })
 					image.must(err)
 					image.must(image.log.Truncate(image.ctx, cut))
 					from = cut

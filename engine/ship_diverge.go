@@ -7,16 +7,19 @@ import "fmt"
 type GenerationEnds func(generation uint64) (end uint64, known bool)
 
 // TruncationPoint tells from where on a follower's records have to go, so that it
-// holds nothing but what its leader holds; the tail when nothing has to. The leader
-// has to be accepted first.
+// holds nothing but what its leader holds; the tail when nothing has to. diverged is
+// the Offset of the *DivergedError that says the two differ. The leader has to be
+// accepted first.
 //
 // It is where the newest generation that both logs know ends in the one or in the
 // other, whichever is lower: up to there the records are that generation's or older,
 // and the same. Only what an older generation than the leader's wrote may be
-// dropped. It fails with a *HistoryError when no generation is known to both, or
-// when the two histories contradict each other, and with a *BelowCommitError when a
-// committed record would have to go.
-func (l *Log) TruncationPoint(leader GenerationEnds) (uint64, error) {
+// dropped. It fails with a *HistoryError when no generation is known to both, when
+// the two histories contradict each other, or when that point lies past diverged: two
+// records of one generation differ then, and no truncation that the generations call
+// for removes the difference. It fails with a *BelowCommitError when a committed
+// record would have to go.
+func (l *Log) TruncationPoint(diverged uint64, leader GenerationEnds) (uint64, error) {
 	l.mu.Lock()
 	r := &l.mu.replication
 	entries, accepted, tail := r.epochs.Entries(), r.promise.Generation, l.mu.written
@@ -28,7 +31,12 @@ func (l *Log) TruncationPoint(leader GenerationEnds) (uint64, error) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
 		if theirs, known := leader(e.Generation); known {
-			return l.cutAt(e.Generation, e.Start, min(own, theirs), accepted, tail)
+			cut := min(own, theirs)
+			if cut > diverged {
+				return 0, &HistoryError{Label: l.label, Reason: fmt.Sprintf(
+					"record %d differs, and by generation %d, which both know, the two logs are the same up to %d", diverged, e.Generation, cut)}
+			}
+			return l.cutAt(e.Generation, e.Start, cut, accepted, tail)
 		}
 		own = e.Start
 	}

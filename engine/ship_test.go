@@ -136,11 +136,11 @@ func (p *pair) ship(n int) {
 	p.Helper()
 	l, f := p.nodes[p.leader], p.follower()
 	for from := f.log.TailOffset(); n != 0; n-- {
-		s, err := l.log.ReadShipment(p.ctx, from, 1+p.random.Int64N(800))
+		s, err := l.log.ReadShipment(p.ctx, p.generation, l.name, from, 1+p.random.Int64N(800))
 		var ahead *engine.DivergedError
 		if errors.As(err, &ahead) {
 			f.accept(p.generation, l.name)
-			from = p.repair()
+			from = p.repair(ahead.Offset)
 			continue
 		}
 		l.must(err)
@@ -152,7 +152,7 @@ func (p *pair) ship(n int) {
 		switch err := f.log.ApplyShipment(p.ctx, s); {
 		case err == nil:
 		case errors.As(err, &ahead):
-			from = p.repair()
+			from = p.repair(ahead.Offset)
 			continue
 		default:
 			p.Fatal(err)
@@ -175,10 +175,10 @@ func (p *pair) ship(n int) {
 
 // repair cuts what the follower holds and its leader does not. Where the two have no
 // generation in common it begins anew, which is refused if anything was committed.
-func (p *pair) repair() (from uint64) {
+func (p *pair) repair(diverged uint64) (from uint64) {
 	p.Helper()
 	l, f := p.nodes[p.leader], p.follower()
-	cut, err := f.log.TruncationPoint(func(generation uint64) (uint64, bool) {
+	cut, err := f.log.TruncationPoint(diverged, func(generation uint64) (uint64, bool) {
 		return l.log.GenerationEnd(generation, l.log.TailOffset())
 	})
 	var unknown *engine.HistoryError

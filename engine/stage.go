@@ -21,6 +21,9 @@ func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint1
 			return 0, 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf(
 				"record %d of the append has %d payload bytes; the format holds %d", i, len(r.Payload), segment.MaxPayloadBytes)}
 		}
+		if reason := unwritable(r.Mark, r.Payload); reason != "" {
+			return 0, 0, 0, &UnsupportedError{Label: l.label, Reason: fmt.Sprintf("record %d of the append %s", i, reason)}
+		}
 		size += int64(segment.EncodedSize(r.Mark, len(r.Payload)))
 		payloadBytes += int64(len(r.Payload))
 		version = max(version, segment.RequiredVersion(r.Mark.Kind))
@@ -31,6 +34,22 @@ func (l *Log) measure(records []Record) (size, payloadBytes int64, version uint1
 			"an append of %d bytes; split it below %d", size, math.MaxInt32/2)}
 	}
 	return size, payloadBytes, version, nil
+}
+
+// unwritable says why a record with a mark has no form on disk that reads back as it
+// is, "" when it has one.
+func unwritable(m segment.Mark, payload []byte) string {
+	switch m.Kind {
+	case segment.Plain, segment.BatchOpen, segment.BatchContinue:
+		return ""
+	case segment.GenerationStart:
+		if _, ok := (segment.Record{Mark: m, Payload: payload}).Generation(); !ok {
+			return "starts a generation and does not name it"
+		}
+		return ""
+	default:
+		return fmt.Sprintf("is of %v, which the format does not have", m.Kind)
+	}
 }
 
 // stage assigns offsets and encodes the records into a batch. handle says that the

@@ -36,7 +36,7 @@ import (
 //     offset past the tail, and the next open removes it;
 //  8. the generations that begin at offset or behind it are dropped, durably.
 //
-// A failure from 3 on poisons. An offset below the commit offset, of a log that
+// ctx can end 2, after which nothing has changed. A failure from 3 on poisons. An offset below the commit offset, of a log that
 // holds a record below that, is a *BelowCommitError.
 func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 	leave, err := l.alone(ctx, "truncate")
@@ -53,25 +53,32 @@ func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 	case committed != nil:
 		return committed
 	default:
-		return l.cutBack(offset)
+		return l.cutBack(ctx, offset)
 	}
 }
 
-// alone gives a caller the log, its small files included, until leave is called.
-// A poisoned one is not given.
+// alone gives a caller that drops records the log, its small files included, until
+// leave is called. A poisoned one is not given, and none while a shipment is applied.
 func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
+	done, err := l.applyTurn(ctx, op)
+	if err != nil {
+		return nil, err
+	}
 	readmit, err := l.exclusive(ctx, op)
 	if err != nil {
+		done()
 		return nil, err
 	}
 	unlock, err := l.lockSidecars(ctx, op)
 	if err != nil {
 		readmit()
+		done()
 		return nil, err
 	}
 	leave = func() {
 		unlock()
 		readmit()
+		done()
 	}
 	if poison := l.Poisoned(); poison != nil {
 		leave()
@@ -81,14 +88,18 @@ func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
 }
 
 // cutBack drops the records from offset on, of which there are some.
-func (l *Log) cutBack(offset uint64) error {
+func (l *Log) cutBack(ctx context.Context, offset uint64) error {
+	l.mu.Lock()
+	known := &l.mu.replication.level
+	known.next = min(known.next, offset)
+	l.mu.Unlock()
 	if err := l.discardPrepared(); err != nil {
 		return err
 	}
 	if err := l.flushActive(); err != nil {
 		return err
 	}
-	if err := l.truncateTo(offset); err != nil {
+	if err := l.truncateTo(ctx, offset); err != nil {
 		return err
 	}
 	return l.cutGenerations(offset)
@@ -116,7 +127,7 @@ func (l *Log) flushActive() error {
 	return nil
 }
 
-func (l *Log) truncateTo(offset uint64) error {
+func (l *Log) truncateTo(ctx context.Context, offset uint64) error {
 	l.awaitReservation()
 	segments := l.Segments()
 	keep := 0
@@ -129,7 +140,7 @@ func (l *Log) truncateTo(offset uint64) error {
 	if err != nil {
 		return l.usable("truncate", err)
 	}
-	producers, err := l.producersBelow(append(slices.Clone(segments[:keep]), w.descriptor()))
+	producers, err := l.producersBelow(ctx, append(slices.Clone(segments[:keep]), w.descriptor()))
 	if err != nil {
 		w.file.release()
 		return l.usable("truncate", err)

@@ -49,7 +49,7 @@ func ledBy(t *testing.T, reigns ...reign) *rig {
 	}
 	for _, by := range reigns {
 		if by.generation > 0 {
-			if _, recorded, err := log.StartGeneration(t.Context(), by.generation); err != nil || !recorded {
+			if _, recorded, err := log.StartGeneration(t.Context(), by.generation, ""); err != nil || !recorded {
 				t.Fatal(recorded, err)
 			}
 		}
