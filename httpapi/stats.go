@@ -37,8 +37,8 @@ type RouteStats struct {
 
 // counters are the server's own numbers.
 type counters struct {
-	bytesIn, bytesOut                atomic.Uint64
-	subscriptions, active            atomic.Int64
+	bytesIn, bytesOut               atomic.Uint64
+	subscriptions, active           atomic.Int64
 	heartbeats, slowReaders, panics atomic.Uint64
 }
 
