@@ -70,6 +70,8 @@ func (c *backupCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	// A walk does not enter a link: of one, only the shards would be copied.
+	c.Dir = resolved(c.Dir)
 	partial := c.To + ".partial"
 	if err := c.check(partial); err != nil {
 		return err

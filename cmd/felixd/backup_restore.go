@@ -51,6 +51,7 @@ func (c *restoreCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	c.From, c.Dir = resolved(c.From), resolved(c.Dir) // a walk does not enter a link
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -100,6 +101,9 @@ func (c *restoreCommand) check() error {
 		return usage("%s and %s lie in each other", c.From, c.Dir)
 	case filepath.Ext(c.From) == ".partial":
 		return fmt.Errorf("%s is a copy that was not finished", c.From)
+	}
+	if _, err := os.Lstat(filepath.Join(c.From, engine.RestoringName)); err == nil {
+		return fmt.Errorf("%s: a restore into this directory did not finish, it is no whole copy", c.From)
 	}
 	entries, err := os.ReadDir(c.From)
 	if err == nil && (holdsLog(entries) || len(entries) == 0) {

@@ -125,6 +125,9 @@ func (c *cutFlags) run(a *app, how cut) (err error) {
 		return err
 	}
 	config.Logger = a.logger
+	// The root, which a server has locked, is the parent of the directory itself and
+	// not of a link to it.
+	c.Dir = resolved(c.Dir)
 	if err := needLog(c.Dir); err != nil {
 		return err
 	}

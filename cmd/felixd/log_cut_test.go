@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +14,12 @@ func TestADirectoryInUseIsNotCut(t *testing.T) {
 	l := r.open(0)
 	r.append(l, 30)
 	commands := [][]string{{"restore", "--from", copyOf(t, r.root), "--dir", r.root}}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(l.Dir(), link); err != nil {
+		t.Fatal(err)
+	}
 	for _, how := range []string{"truncate", "reset", "restore"} {
+		commands = append(commands, []string{"log", how, link, "--to", "10"})
 		command := []string{"log", how, l.Dir(), "--to", "10"}
 		commands = append(commands, command, append(command[:len(command):len(command)], "--dry-run"))
 	}
