@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+
+	"felix.local/felix/sidecar"
 )
 
 // ShardKey names a shard.
@@ -21,16 +23,13 @@ func (k ShardKey) Label() string {
 	return fmt.Sprintf("%s/%s/%s/%d", k.Tenant, k.Namespace, k.Stream, k.Shard)
 }
 
-// renderedMax is how many characters of a component its rendering keeps.
-const renderedMax = 32
-
 // DirName is the shard's directory: a readable rendering, which may lose
 // characters, and a hash of the exact key, which tells shards apart. It holds no
 // dot, so no key can name ".", ".." or a dotted directory.
 func (k ShardKey) DirName() string {
 	var b strings.Builder
 	for _, part := range []string{k.Tenant, k.Namespace, k.Stream} {
-		render(&b, part)
+		sidecar.Render(&b, part)
 		b.WriteByte('_')
 	}
 	fmt.Fprintf(&b, "%d-%016x", k.Shard, k.hash())
@@ -38,28 +37,6 @@ func (k ShardKey) DirName() string {
 		fmt.Fprintf(&b, "-%016x", k.Incarnation)
 	}
 	return b.String()
-}
-
-// render writes one character per character of s: letters, digits and '-' as
-// they are, anything else as '_'.
-func render(b *strings.Builder, s string) {
-	if s == "" {
-		b.WriteByte('_')
-		return
-	}
-	n := 0
-	for _, r := range s {
-		if n == renderedMax {
-			return
-		}
-		n++
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':
-			b.WriteRune(r)
-		default:
-			b.WriteByte('_')
-		}
-	}
 }
 
 // hash is FNV-1a over the components, each behind its length so that ("a","bc")

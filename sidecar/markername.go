@@ -20,7 +20,7 @@ func MarkerName(tenant, namespace, stream string) string {
 		if i > 0 {
 			b.WriteByte('_')
 		}
-		render(&b, part)
+		Render(&b, part)
 		// Each behind its length, so that ("a","bc") and ("ab","c") differ.
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
@@ -31,10 +31,10 @@ func MarkerName(tenant, namespace, stream string) string {
 	return b.String()
 }
 
-// render writes one character per character of s, at most 32: letters, digits
+// Render writes one character per character of s, at most 32: letters, digits
 // and '-' as they are, anything else as '_', and '_' for nothing. The names of
-// shards' directories render alike.
-func render(b *strings.Builder, s string) {
+// shards' directories are made of it too.
+func Render(b *strings.Builder, s string) {
 	if s == "" {
 		b.WriteByte('_')
 		return
