@@ -42,7 +42,7 @@ const reserveSegmentBytes = 64 << 10
 func (r *orderRig) fill() (ends []int64) {
 	for r.active().Size < reserveSegmentBytes-1024 {
 		r.appendSizes(900)
-		r.quiet() // a reservation runs beside the appends
+		r.log.AwaitReservation() // it runs beside the appends, and none begins before it is over
 	}
 	for _, e := range r.disk.Log(faultdisk.Allocate) {
 		ends = append(ends, e.Pos+e.Len)
