@@ -20,7 +20,16 @@ const (
 	// OpenOrCreate opens an existing regular file for reading and writing or
 	// makes it.
 	OpenOrCreate
+	// ReadWriteDirect opens an existing regular file past the page cache: the
+	// memory, position and length of reads and writes are multiples of
+	// DirectBlockBytes. Filesystems that do not have that answer EINVAL, at the open
+	// or at the first write.
+	ReadWriteDirect
 )
+
+// DirectBlockBytes is what ReadWriteDirect asks positions, lengths and memory to be
+// multiples of: no device here has larger sectors, and no page is smaller.
+const DirectBlockBytes = 4096
 
 // FS is the namespace half of a disk. Paths are as the os package takes them.
 // Every error is an *Error.

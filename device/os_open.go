@@ -45,6 +45,8 @@ func openRegular(path string, mode OpenMode, perm fs.FileMode) (int, error) {
 		return createNew(path, perm)
 	case OpenOrCreate:
 		return openOrCreate(path, perm)
+	case ReadWriteDirect:
+		return openExisting(path, unix.O_RDWR|unix.O_DIRECT)
 	default:
 		panic(fmt.Sprintf("device: open mode %d does not exist", mode))
 	}
@@ -108,7 +110,10 @@ func adopt(fd int, perm *uint32) error {
 			return err
 		}
 	}
-	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0)
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&unix.O_DIRECT)
+	}
 	return err
 }
 

@@ -57,7 +57,7 @@ func createNewRace(e *env) {
 }
 
 func openMissing(e *env) {
-	for _, mode := range []device.OpenMode{device.ReadOnly, device.ReadWrite} {
+	for _, mode := range []device.OpenMode{device.ReadOnly, device.ReadWrite, device.ReadWriteDirect} {
 		_, err := e.FS.OpenFile(e.path("no"), mode, 0o640)
 		e.wantFailure(err, e.path("no"), fs.ErrNotExist)
 	}

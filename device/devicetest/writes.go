@@ -1,7 +1,10 @@
 package devicetest
 
 import (
+	"bytes"
+	"errors"
 	"math/rand/v2"
+	"syscall"
 
 	"felix.local/felix/device"
 )
@@ -17,6 +20,7 @@ var writeFacts = []fact{
 	{"at any position and length agrees with memory", agreesWithMemory},
 	{"shows in a handle opened before it", showsInOtherHandle},
 	{"counts its pieces", countsPieces},
+	{"past the page cache replaces its blocks", directReplaces},
 }
 
 func landsAtItsPosition(e *env) {
@@ -116,5 +120,41 @@ func countsPieces(e *env) {
 	e.do(op)
 	if op.Pieces < 1 || op.Pieces == 99 {
 		e.Fatalf("%d pieces", op.Pieces)
+	}
+}
+
+// directReplaces overwrites what was written through the page cache, and reads it
+// back both ways.
+func directReplaces(e *env) {
+	f := e.create("f")
+	want := e.buffer(4*device.DirectBlockBytes, 1)
+	e.write(f, want, 0)
+	e.do(&device.Op{Kind: device.Flush, File: f})
+	arena := device.NewArena()
+	defer arena.Close()
+	buf, err := arena.Take(2 * device.DirectBlockBytes)
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer arena.Give(buf)
+	buf = buf[:2*device.DirectBlockBytes]
+	copy(buf, e.buffer(len(buf), 2))
+	direct, err := e.FS.OpenFile(e.path("f"), device.ReadWriteDirect, 0)
+	if err == nil {
+		defer direct.Close()
+		err = device.Do(e.Queue, &device.Op{Kind: device.WriteDsync, File: direct, Buf: buf, Pos: device.DirectBlockBytes})
+	}
+	if errors.Is(err, syscall.EINVAL) {
+		e.Skip("the filesystem has no way past the page cache")
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+	want = append([]byte{}, want...)
+	copy(want[device.DirectBlockBytes:], buf)
+	e.wantContent("f", want)
+	if n, err := direct.ReadAt(buf, device.DirectBlockBytes); n != len(buf) || err != nil ||
+		!bytes.Equal(buf, want[device.DirectBlockBytes:3*device.DirectBlockBytes]) {
+		e.Errorf("read back %d bytes past the page cache, %v", n, err)
 	}
 }

@@ -32,7 +32,7 @@ func (d *Disk) openLocked(path string, mode device.OpenMode, perm fs.FileMode) (
 		return nil, fmt.Errorf("%w, it is a directory", device.ErrNotRegular)
 	case err == nil:
 		return found, nil
-	case err != syscall.ENOENT || mode == device.ReadOnly || mode == device.ReadWrite:
+	case err != syscall.ENOENT || mode != device.CreateNew && mode != device.OpenOrCreate:
 		return nil, err
 	}
 	dir, base, err := d.parentLocked(path)
