@@ -78,9 +78,15 @@ func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, erro
 
 // Pending is an append under way.
 type Pending struct {
-	log          *Log
-	b            *batch
-	result       AppendResult
+	log *Log
+	// b is the batch that carries the append, nil for one that was acknowledged when
+	// it came.
+	b      *batch
+	result AppendResult
+	// held is how many of the records, its first ones, the log held before, and
+	// refused what such an append is answered with once those are acknowledged.
+	held         uint32
+	refused      error
 	payloadBytes int64
 	started      time.Time // zero when nobody observes
 	// done is the batch's signal that this append waits for. lone says that it is
@@ -98,6 +104,11 @@ func (p Pending) Done() <-chan struct{} { return p.done }
 // Offsets are the offsets the records get if the append succeeds. Until then
 // they are provisional: after a failure they go to other records.
 func (p Pending) Offsets() AppendResult { return p.result }
+
+// Duplicate says of a batch of an idempotent producer that the log held it when it
+// came, or a part of it that ended the log: nothing is written, or only what was
+// missing.
+func (p Pending) Duplicate() bool { return p.held > 0 }
 
 // Wait returns the outcome, as Append does. Each Wait is one observation for
 // the append duration.
@@ -133,11 +144,15 @@ func (p Pending) unknown(ctx context.Context) error {
 
 // outcome is what a completed append gives.
 func (p Pending) outcome() (AppendResult, error) {
-	if p.b.err != nil {
+	switch {
+	case p.b != nil && p.b.err != nil:
 		return AppendResult{}, p.b.err
+	case p.refused != nil:
+		return AppendResult{}, p.refused
 	}
-	if s := p.log.store; s.observed() {
-		s.observer.Appended(int(p.result.Last-p.result.First+1), p.payloadBytes, time.Since(p.started))
+	records := p.result.Last - p.result.First + 1 - uint64(p.held)
+	if s := p.log.store; records > 0 && s.observed() {
+		s.observer.Appended(int(records), p.payloadBytes, time.Since(p.started))
 	}
 	return p.result, nil
 }

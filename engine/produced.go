@@ -40,30 +40,63 @@ type ProducedResult struct {
 // A batch of which the log ends with a part is completed; if records of others
 // came behind the part, it is written again, whole.
 func (l *Log) AppendProduced(ctx context.Context, batch ProducerBatch, records ...Record) (ProducedResult, error) {
-	marked, err := l.markBatch(batch, records)
+	p, lead, err := l.stageProduced(ctx, batch, records, false)
 	if err != nil {
 		return ProducedResult{}, err
+	}
+	result, err := l.await(ctx, p, lead)
+	if err != nil {
+		return ProducedResult{}, err
+	}
+	return ProducedResult{AppendResult: result, Duplicate: p.Duplicate()}, nil
+}
+
+// AppendProducedAsync is AppendProduced as AppendAsync is Append: it returns once
+// the batch has its place, so that a producer has several under way and they share
+// flushes. Batches of one producer are given to it in the order of their sequences.
+//
+// What is decided at once is returned as an error: a gap, a producer that is not
+// known. All else is the handle's: the handle of a batch that is on its way already
+// completes with the append that carries it, and fails with it, and that of one that
+// is acknowledged is complete. When a batch fails, all behind it fail too, and are
+// not known to the log any more when their handles say so.
+func (l *Log) AppendProducedAsync(ctx context.Context, batch ProducerBatch, records ...Record) (Pending, error) {
+	p, lead, err := l.stageProduced(ctx, batch, records, true)
+	if err != nil {
+		return Pending{}, err
+	}
+	if lead {
+		go l.commitFn()
+	}
+	return p, nil
+}
+
+// stageProduced stages what the log lacks of a producer's batch; see stage.
+func (l *Log) stageProduced(ctx context.Context, batch ProducerBatch, records []Record, handle bool) (p Pending, lead bool, err error) {
+	marked, err := l.markBatch(batch, records)
+	if err != nil {
+		return Pending{}, false, err
 	}
 	c := claim{kind: claimProduced, batch: batch}
 	// An answer takes no staging memory and no room on the disk, so it does not
 	// wait for them either. What is to be written is decided again when it is
 	// staged.
 	write, err := l.look(ctx, &c, marked)
-	if err != nil {
-		return ProducedResult{}, err
+	switch {
+	case err != nil:
+		return Pending{}, false, err
+	case !write:
+		return c.resting(l, marked), false, nil
+	default:
+		return l.stageClaimed(ctx, &c, marked, handle)
 	}
-	if !write {
-		return c.answer(ctx, l, marked)
-	}
-	return l.appendClaimed(ctx, &c, marked)
 }
 
 // AppendAt is Append, but only if the records get the offsets from first on.
 // Otherwise the error is an *OffsetMismatchError with the offset they would have
 // got, which lies past the log's tail while other appends are under way.
 func (l *Log) AppendAt(ctx context.Context, first uint64, records ...Record) (AppendResult, error) {
-	result, err := l.appendClaimed(ctx, &claim{kind: claimAt, first: first}, records)
-	return result.AppendResult, err
+	return l.appendClaimed(ctx, &claim{kind: claimAt, first: first}, records)
 }
 
 // ContinueProduced appends further records of a batch of which the log ends with
@@ -79,8 +112,7 @@ func (l *Log) ContinueProduced(ctx context.Context, id, sequence uint64, records
 	if len(marked) > 0 {
 		marked[0].Mark = producer.Marks(id, sequence, 1)(1)
 	}
-	result, err := l.appendClaimed(ctx, &claim{kind: claimContinued, batch: batch}, marked)
-	return result.AppendResult, err
+	return l.appendClaimed(ctx, &claim{kind: claimContinued, batch: batch}, marked)
 }
 
 // ProducerSequence says what the log holds of a batch whose producer counts its
@@ -135,17 +167,24 @@ func (b ProducerBatch) invalid(n int) string {
 }
 
 // appendClaimed appends what a claim allows.
-func (l *Log) appendClaimed(ctx context.Context, c *claim, records []Record) (ProducedResult, error) {
-	p, lead, err := l.stage(ctx, records, false, c)
+func (l *Log) appendClaimed(ctx context.Context, c *claim, records []Record) (AppendResult, error) {
+	p, lead, err := l.stageClaimed(ctx, c, records, false)
 	if err != nil {
-		return ProducedResult{}, err
+		return AppendResult{}, err
 	}
-	if p.b == nil {
-		return c.answer(ctx, l, records)
+	return l.await(ctx, p, lead)
+}
+
+// stageClaimed stages what a claim allows; see stage.
+func (l *Log) stageClaimed(ctx context.Context, c *claim, records []Record, handle bool) (p Pending, lead bool, err error) {
+	p, lead, err = l.stage(ctx, records, handle, c)
+	switch {
+	case err != nil:
+		return Pending{}, false, err
+	case p.b == nil:
+		return c.resting(l, records), false, nil
+	default:
+		c.completes(&p)
+		return p, lead, nil
 	}
-	result, err := l.await(ctx, p, lead)
-	if err != nil {
-		return ProducedResult{}, err
-	}
-	return c.completed(result), nil
 }

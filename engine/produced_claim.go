@@ -23,11 +23,12 @@ type claim struct {
 	// refused is the answer of a batch that can not be written, once what it waits
 	// for is acknowledged.
 	refused error
-	// earlier is the batch on its way to the disk that the answer rests on, nil
-	// when all of that is acknowledged, done its signal and awaited its records.
+	// rests are the records that the answer of a claim that stages nothing rests on.
+	// earlier is the batch on its way to the disk that has the last of them, nil when
+	// they are acknowledged, and done its signal.
+	rests   AppendResult
 	earlier *batch
 	done    chan struct{}
-	awaited AppendResult
 }
 
 type claimKind uint8
@@ -114,9 +115,9 @@ func (c *claim) refusal(l *Log, reason SequenceReason) error {
 // the offset: after a failure the offset goes to another record, and the answer
 // would say of a record that was lost that it is there.
 func (c *claim) restOnLocked(l *Log, held producer.Class) error {
+	c.rests = AppendResult{First: held.First, Last: held.Last}
 	if b := l.carrierLocked(held.Last); b != nil {
 		c.earlier, c.done = b, b.done
-		c.awaited = AppendResult{First: held.First, Last: held.Last}
 		return nil
 	}
 	if l.mu.poison != nil && held.Last >= l.mu.durable {
@@ -141,31 +142,25 @@ func (l *Log) carrierLocked(offset uint64) *batch {
 
 func (b *batch) holds(offset uint64) bool { return offset >= b.first && offset < b.next }
 
-// answer is the result of a claim that staged nothing.
-func (c *claim) answer(ctx context.Context, l *Log, records []Record) (ProducedResult, error) {
-	if c.earlier != nil {
-		if !signalled(ctx, c.done) {
-			return ProducedResult{}, &UnknownOutcomeError{Label: l.label, First: c.awaited.First, Last: c.awaited.Last, Cause: ctx.Err()}
-		}
-		if err := c.earlier.err; err != nil {
-			return ProducedResult{}, err
-		}
+// resting is the handle of a claim that staged nothing: its answer, once what it
+// rests on is acknowledged. The records are looked at before it returns.
+func (c *claim) resting(l *Log, records []Record) Pending {
+	p := Pending{log: l, b: c.earlier, done: c.done, result: c.rests, held: c.found.Len, refused: c.refused}
+	if p.done == nil {
+		p.done = make(chan struct{})
+		close(p.done)
 	}
-	if c.refused != nil {
-		return ProducedResult{}, c.refused
+	if p.refused == nil && (uint64(c.found.Len) != uint64(len(records)) || c.found.Digest.Contradicts(digestOf(records))) {
+		p.refused = c.refusal(l, SequenceReused)
 	}
-	if uint64(c.found.Len) != uint64(len(records)) || c.found.Digest.Contradicts(digestOf(records)) {
-		return ProducedResult{}, c.refusal(l, SequenceReused)
-	}
-	return ProducedResult{AppendResult: AppendResult{First: c.found.First, Last: c.found.Last}, Duplicate: true}, nil
+	return p
 }
 
-// completed is the result of a claim whose records were appended.
-func (c *claim) completed(appended AppendResult) ProducedResult {
+// completes makes the handle of the records that a batch lacked that of the batch.
+func (c *claim) completes(p *Pending) {
 	if c.kind == claimProduced && c.found.Verdict == producer.Partial {
-		return ProducedResult{AppendResult: AppendResult{First: c.found.First, Last: appended.Last}, Duplicate: true}
+		p.result.First, p.held = c.found.First, c.found.Held
 	}
-	return ProducedResult{AppendResult: appended}
 }
 
 func digestOf(records []Record) producer.Digest {
