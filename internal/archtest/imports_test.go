@@ -20,11 +20,11 @@ const root = "../.."
 // arrows lists what each package may import directly or through others: what is
 // at or behind the end of its arrows.
 //
-//	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► segment ──► device
-//	     │              └──► auth                  ├──► uring ────────────────────────► device
-//	     └──► bench ──► engine, broker             ├──► fallback ─────────────────────► device
-//	                                               ├──► sidecar ──────────────────────► device
-//	                                               └──► producer ─────────► segment
+//	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► journal ──► segment ──► device
+//	     │              └──► auth                  ├──► uring ─────────────────────────────────► device
+//	     └──► bench ──► engine, broker             ├──► fallback ──────────────────────────────► device
+//	                                               ├──► sidecar ───────────────────────────────► device
+//	                                               └──► producer ──────────────────► segment
 func arrows() map[string][]string {
 	return map[string][]string{
 		"cmd":      {"httpapi", "kafka", "bench"},
@@ -34,7 +34,8 @@ func arrows() map[string][]string {
 		"bench":    {"engine", "broker"},
 		"broker":   {"engine"},
 		"engine":   {"recovery", "uring", "fallback", "sidecar", "producer"},
-		"recovery": {"segment"},
+		"recovery": {"journal"},
+		"journal":  {"segment"},
 		"producer": {"segment"},
 		"sidecar":  {"device"},
 		"segment":  {"device"},
