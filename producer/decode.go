@@ -200,7 +200,7 @@ func (d *decoder) windows(count int64, s *State) []*window {
 
 // window reads one producer, all of whose batches have to end by limit.
 func (d *decoder) window(limit uint64, bound int) *window {
-	w := &window{id: d.u64(), last: d.u64()}
+	w := &window{known: known{id: d.u64(), last: d.u64()}}
 	n := int(d.u16())
 	switch {
 	case d.err != nil:

@@ -24,8 +24,12 @@
 //     as what is undone, and keeping the possibility 64 bytes for each batch
 //     completed meanwhile.
 //
+//   - A View is the state at one moment and never changes: what it reads the State
+//     copies before it writes there.
+//
 // # Locks
 //
-// None. A State belongs to one log and the log's lock protects it, reads
-// included. Functions without a State may be called from anywhere.
+// None. A State belongs to one log and the log's lock protects it, reads and the
+// taking of a View included. A View, and functions without a State, may be used from
+// anywhere.
 package producer

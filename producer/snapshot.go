@@ -1,7 +1,6 @@
 package producer
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -35,32 +34,36 @@ const (
 // file is none and need not be read.
 const SnapshotBytesMax = headerSize + bodyBytesMaxV2
 
+// AppendTo appends the snapshot of the state to dst, as View.AppendTo does.
+func (s *State) AppendTo(dst []byte, asOf uint64, version uint16) []byte {
+	return s.View().AppendTo(dst, asOf, version)
+}
+
 // AppendTo appends the snapshot of the state to dst. asOf is the tail of the log,
-// one past the last record observed: a state that has observed more than that, or
+// one past the last record observed: a state that had observed more than that, or
 // a version that does not exist, is a bug of the caller and panics. Producers are
 // in the order of their ids, so that equal states have equal bytes.
 //
-// It takes a few milliseconds for a state at its bounds; a State that goes on
-// changing has to be snapshotted at the moment its tail is asOf.
-func (s *State) AppendTo(dst []byte, asOf uint64, version uint16) []byte {
-	if s.next > asOf {
-		panic(fmt.Sprintf("producer: a snapshot as of %d of a state that holds everything below %d", asOf, s.next))
+// It takes a few milliseconds for a state at its bounds.
+func (v *View) AppendTo(dst []byte, asOf uint64, version uint16) []byte {
+	if v.next > asOf {
+		panic(fmt.Sprintf("producer: a snapshot as of %d of a state that holds everything below %d", asOf, v.next))
 	}
 	if version != SnapshotV1 && version != SnapshotV2 {
 		panic(fmt.Sprintf("producer: no such snapshot version: %d", version))
 	}
 	digests := version == SnapshotV2
 	start := len(dst)
-	dst = slices.Grow(dst, s.snapshotSize(digests))
+	dst = slices.Grow(dst, v.snapshotSize(digests))
 	dst = binary.BigEndian.AppendUint32(dst, snapshotMagic)
 	dst = binary.BigEndian.AppendUint16(dst, version)
 	dst = binary.BigEndian.AppendUint16(dst, 0)
 	dst = binary.BigEndian.AppendUint64(dst, asOf)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(s.windows)))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(v.producers)))
 	dst = binary.BigEndian.AppendUint32(dst, 0) // the sum, below
-	dst = s.appendOpen(dst, asOf, digests)
-	for _, w := range s.byID() {
-		dst = appendWindow(dst, w, digests)
+	dst = appendOpen(dst, v.open, asOf, digests)
+	for _, w := range v.byID() {
+		dst = appendProducer(dst, w, digests)
 	}
 	header := dst[start:]
 	binary.BigEndian.PutUint32(header[atSum:], crc32.ChecksumIEEE(header[headerSize:]))
@@ -69,22 +72,21 @@ func (s *State) AppendTo(dst []byte, asOf uint64, version uint16) []byte {
 
 // snapshotSize is the number of bytes AppendTo needs, or a little less than it
 // has room for.
-func (s *State) snapshotSize(digests bool) int {
+func (v *View) snapshotSize(digests bool) int {
 	perBatch := batchSize
 	if digests {
 		perBatch += digestSize
 	}
 	size := headerSize + 1 + openSize + digestSize
-	for w := s.order.oldest; w != nil; w = w.newer {
-		size += producerSize + w.n*perBatch
+	for i := range v.producers {
+		size += producerSize + v.producers[i].n*perBatch
 	}
 	return size
 }
 
 // appendOpen writes the open batch. One that no record at asOf could continue was
 // abandoned.
-func (s *State) appendOpen(dst []byte, asOf uint64, digests bool) []byte {
-	o := &s.open
+func appendOpen(dst []byte, o openBatch, asOf uint64, digests bool) []byte {
 	if !o.waiting || o.end() != asOf {
 		return append(dst, 0)
 	}
@@ -100,7 +102,7 @@ func (s *State) appendOpen(dst []byte, asOf uint64, digests bool) []byte {
 	return dst
 }
 
-func appendWindow(dst []byte, w *window, digests bool) []byte {
+func appendProducer(dst []byte, w *known, digests bool) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, w.id)
 	dst = binary.BigEndian.AppendUint64(dst, w.last)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(w.n))
@@ -120,15 +122,6 @@ func appendDigest(dst []byte, d Digest) []byte {
 		return append(dst, make([]byte, digestSize)...)
 	}
 	return binary.BigEndian.AppendUint64(append(dst, 1), d.Value)
-}
-
-func (s *State) byID() []*window {
-	windows := make([]*window, 0, len(s.windows))
-	for w := s.order.oldest; w != nil; w = w.newer {
-		windows = append(windows, w)
-	}
-	slices.SortFunc(windows, func(a, b *window) int { return cmp.Compare(a.id, b.id) })
-	return windows
 }
 
 // Usable says whether a snapshot as of an offset fits a log that holds the

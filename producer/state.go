@@ -132,7 +132,7 @@ func (s *State) complete(producer, sequence uint64, b batch) {
 		w = nil
 	}
 	if w == nil {
-		w = &window{id: producer, last: sequence}
+		w = &window{known: known{id: producer, last: sequence}}
 		w.push(b, s.maxBatches())
 		s.link(s.order.newest, w)
 		s.journal.added(w)

@@ -10,17 +10,23 @@ type batch struct {
 // end is one past the offset of the last record.
 func (b batch) end() uint64 { return b.first + uint64(b.len) }
 
-// window is what is known of one producer: its newest batches, whose sequences
-// are without a gap and end with last. It is a ring that grows up to a bound, as
+// known is what is known of one producer: its newest batches, whose sequences are
+// without a gap and end with last. They are in a ring that grows up to a bound, as
 // most producers of a log with many of them are short-lived.
-type window struct {
+type known struct {
 	id   uint64
 	last uint64
 
 	ring []batch
 	head int // where the oldest stands
 	n    int
+	// viewed: a View reads what is in the ring, which therefore stays as it is.
+	viewed bool
+}
 
+// window is a producer's place in a State.
+type window struct {
+	known
 	// older and newer are its neighbours in the order; linked says that it is in
 	// the order and in the map.
 	older, newer *window
@@ -28,7 +34,7 @@ type window struct {
 }
 
 // at gives batch i, counted from the oldest.
-func (w *window) at(i int) *batch {
+func (w *known) at(i int) *batch {
 	i += w.head
 	if i >= len(w.ring) {
 		i -= len(w.ring)
@@ -36,11 +42,11 @@ func (w *window) at(i int) *batch {
 	return &w.ring[i]
 }
 
-func (w *window) newest() batch { return *w.at(w.n - 1) }
+func (w *known) newest() batch { return *w.at(w.n - 1) }
 
 // push adds the newest batch and gives the one that had to leave for it, if
 // bound batches were there.
-func (w *window) push(b batch, bound int) (dropped batch, full bool) {
+func (w *known) push(b batch, bound int) (dropped batch, full bool) {
 	if full = w.n == bound; full {
 		dropped = w.dropOldest()
 	}
@@ -51,14 +57,14 @@ func (w *window) push(b batch, bound int) (dropped batch, full bool) {
 }
 
 // unpush takes the newest batch out.
-func (w *window) unpush() {
+func (w *known) unpush() {
 	if w.n > 0 {
 		w.n--
 	}
 }
 
 // restore puts a batch that was dropped back in front.
-func (w *window) restore(b batch, bound int) {
+func (w *known) restore(b batch, bound int) {
 	w.makeRoom(bound)
 	if w.head == 0 {
 		w.head = len(w.ring)
@@ -68,7 +74,7 @@ func (w *window) restore(b batch, bound int) {
 	*w.at(0) = b
 }
 
-func (w *window) dropOldest() batch {
+func (w *known) dropOldest() batch {
 	oldest := *w.at(0)
 	w.head++
 	if w.head == len(w.ring) {
@@ -78,20 +84,25 @@ func (w *window) dropOldest() batch {
 	return oldest
 }
 
-// makeRoom grows a full ring, to no more than bound.
-func (w *window) makeRoom(bound int) {
-	if w.n < len(w.ring) {
+// makeRoom makes sure that one more batch can be written into the ring: a full one
+// grows, to no more than bound, and one that a View reads is left to it.
+func (w *known) makeRoom(bound int) {
+	size := len(w.ring)
+	switch {
+	case w.n == size:
+		size = max(1, min(bound, 2*size))
+	case !w.viewed:
 		return
 	}
-	bigger := make([]batch, max(1, min(bound, 2*len(w.ring))))
+	ring := make([]batch, size)
 	for i := range w.n {
-		bigger[i] = *w.at(i)
+		ring[i] = *w.at(i)
 	}
-	w.ring, w.head = bigger, 0
+	w.ring, w.head, w.viewed = ring, 0, false
 }
 
 // prune drops the batches that begin below base.
-func (w *window) prune(base uint64) {
+func (w *known) prune(base uint64) {
 	for w.n > 0 && w.at(0).first < base {
 		w.dropOldest()
 	}
