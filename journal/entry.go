@@ -32,9 +32,12 @@ const (
 	// Data is records of a shard.
 	Data Kind = iota + 1
 	// Fence says that nothing in older frames, nor earlier in its own frame, is
-	// for this shard.
+	// for the segments of this shard up to one.
 	Fence
 )
+
+// AllSegments in a fence is every segment of the shard, those to come included.
+const AllSegments = math.MaxUint64
 
 // String gives the kind's name.
 func (k Kind) String() string {
@@ -48,13 +51,14 @@ func (k Kind) String() string {
 	}
 }
 
-// Entry is what a frame holds for one shard. A fence has a shard and nothing
-// else.
+// Entry is what a frame holds for one shard. A fence has a shard and a segment
+// and nothing else.
 type Entry struct {
 	Kind Kind
 	// Shard is the shard's directory below the root.
 	Shard string
-	// Segment is the id of the segment that the bytes belong into, BaseOffset its
+	// Segment is the id of the segment that the bytes belong into; in a fence that
+	// of the last segment it is about, or AllSegments. BaseOffset is the segment's
 	// base offset and HeaderCRC the Checksum of its segment.HeaderSize header
 	// bytes: a segment that was made anew under the same id is another one.
 	Segment    uint64
@@ -138,8 +142,8 @@ func (e *Entry) validate() error {
 	case Data:
 		return e.validateData()
 	case Fence:
-		if e.Segment != 0 || e.BaseOffset != 0 || e.HeaderCRC != 0 || e.Position != 0 || e.First != 0 || e.Last != 0 || len(e.Bytes) != 0 {
-			return impossible("a fence of shard %s with more than a shard", e.Shard)
+		if e.BaseOffset != 0 || e.HeaderCRC != 0 || e.Position != 0 || e.First != 0 || e.Last != 0 || len(e.Bytes) != 0 {
+			return impossible("a fence of shard %s with more than a segment", e.Shard)
 		}
 		return nil
 	default:

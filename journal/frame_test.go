@@ -124,7 +124,7 @@ func TestFrameWithFieldsThatMeanNothingIsRefused(t *testing.T) {
 		"the last offset of all":     func(b []byte) { putUint64(b[entry+32:], math.MaxUint64); putUint64(b[entry+40:], math.MaxUint64) },
 		"name with a slash":          func(b []byte) { b[entry+EntryHeaderBytes+3] = '/' },
 		"name with a zero":           func(b []byte) { b[entry+EntryHeaderBytes] = 0 },
-		"a fence with a segment":     func(b []byte) { b[second+15] = 1 },
+		"a fence with a base":        func(b []byte) { b[second+23] = 1 },
 		"a fence with a checksum":    func(b []byte) { b[second+48] = 1 },
 		"a fence with bytes":         func(b []byte) { b[second+3], b[second+7] = 4, 1 },
 		"a fence at the parent":      func(b []byte) { copy(b[second+EntryHeaderBytes:], "..") },

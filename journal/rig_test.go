@@ -51,7 +51,7 @@ func data(offset uint64, payload []byte) Entry {
 	}
 }
 
-func fence(shard string) Entry { return Entry{Kind: Fence, Shard: shard} }
+func fence(shard string) Entry { return Entry{Kind: Fence, Shard: shard, Segment: AllSegments} }
 
 // frame builds and seals a frame.
 func frame(epoch, sequence, oldest uint64, entries ...Entry) []byte {
