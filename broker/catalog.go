@@ -22,13 +22,14 @@ func (b *Broker) openStreams(ctx context.Context) error {
 	var wait sync.WaitGroup
 	for _, file := range names {
 		d, err := b.files.read(file)
+		if err == nil {
+			d, err = b.agree(ctx, d)
+		}
 		switch {
 		case err != nil:
 			b.registerUnreadable(file, err)
 		case d.Deleting:
-			if err := b.finishDeletion(ctx, d); err != nil {
-				b.registerUnfinished(d, err)
-			}
+			b.carryOut(ctx, d)
 		default:
 			s := b.newStream(d)
 			b.register(s, len(*s.shards.Load()))
@@ -283,6 +284,13 @@ func (b *Broker) incarnation(ctx context.Context, n StreamName) (uint64, error) 
 	}
 	if m.Marked && !m.Deleting && m.Incarnation > m.DeletedThrough {
 		return m.Incarnation, nil
+	}
+	if m.Deleting {
+		// Its definition, which would have had a start carry it out, is gone.
+		d := definition{Tenant: n.Tenant, Namespace: n.Namespace, Stream: n.Stream, Incarnation: m.Incarnation}
+		if err := b.deleteShards(ctx, d); err != nil {
+			return 0, err
+		}
 	}
 	return b.store.BeginStream(ctx, n.Tenant, n.Namespace, n.Stream)
 }

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"path/filepath"
 )
 
 // DeleteStream removes a stream and its records, durably, before it returns. Uses
@@ -72,26 +71,58 @@ func (b *Broker) finishDeletion(ctx context.Context, d definition) error {
 	return b.files.remove(d.name())
 }
 
-// deleteShards removes the directories of a stream's incarnation, which counts as deleted
-// when they are gone: no stream of the name opens one of them again.
+// deleteShards removes the directories of a stream's incarnation and of those before it,
+// which count as deleted when they are gone: no stream of the name opens one of them
+// again.
+//
+// A marker that is ahead of the definition is a later stream's: this one was deleted,
+// and what undid the removal of its definition left that alone. Then the marker stays.
 func (b *Broker) deleteShards(ctx context.Context, d definition) error {
-	if _, err := b.store.BeginDeletion(ctx, d.Tenant, d.Namespace, d.Stream); err != nil {
+	m, err := b.store.StreamIncarnation(ctx, d.Tenant, d.Namespace, d.Stream)
+	if err != nil {
 		return err
 	}
-	var errs []error
-	for i := range max(d.Shards, b.cfg.ShardsMax) {
-		// Beyond those defined there may be some of whoever had the directory before.
-		if i < d.Shards || b.files.exists(filepath.Join(b.cfg.Root, d.key(i).DirName())) {
-			errs = append(errs, b.store.DeleteLog(ctx, d.key(i)))
+	later := m.Incarnation > d.Incarnation
+	if !later {
+		if err := b.store.BeginDeletion(ctx, d.Tenant, d.Namespace, d.Stream, d.Incarnation); err != nil {
+			return err
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := b.deleteDirs(ctx, d); err != nil || later {
 		return err
 	}
 	return b.store.FinishDeletion(ctx, d.Tenant, d.Namespace, d.Stream)
 }
 
-func (f *files) exists(path string) bool {
-	_, err := f.fs.Lstat(path)
-	return err == nil
+// deleteDirs deletes the shards that are defined, and whatever others there are: of a
+// growth that did not end, of a server that allowed more of them, or of whoever had the
+// directory before.
+func (b *Broker) deleteDirs(ctx context.Context, d definition) error {
+	found, err := b.store.StreamShards(ctx, d.Tenant, d.Namespace, d.Stream, d.Incarnation)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range d.Shards {
+		errs = append(errs, b.store.DeleteLog(ctx, d.key(i)))
+	}
+	for _, key := range found {
+		if key.Incarnation != d.Incarnation || int64(key.Shard) >= int64(d.Shards) {
+			errs = append(errs, b.store.DeleteLog(ctx, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// carryOut finishes a deletion that a former process began. The definition is written
+// once more before anything is deleted: that process may have failed to get it to the
+// device, and a power loss would then bring back a stream without its shards.
+func (b *Broker) carryOut(ctx context.Context, d definition) {
+	err := b.save(d)
+	if err == nil {
+		err = b.finishDeletion(ctx, d)
+	}
+	if err != nil {
+		b.registerUnfinished(d, err)
+	}
 }

@@ -2,12 +2,16 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"felix.local/felix/broker"
 	"felix.local/felix/engine"
+	"felix.local/felix/internal/simdisk"
 )
 
 // The steps that scenarios are made of.
@@ -199,4 +203,67 @@ func TestADeletionOfRecordsNeverHidesWhatIsPublishedAfterAPowerLoss(t *testing.T
 			return nil
 		},
 	}.run(t)
+}
+
+// A deletion that its process could not make durable is carried out by the next one, and
+// that one may lose power as well: the stream is there with its records, or not at all.
+func TestADeletionThatAFormerProcessCouldNotFlushIsWholeOrNotAtAll(t *testing.T) {
+	serving := inTurn(
+		creating(name("s"), broker.StreamConfig{Durable: true, Shards: 2}),
+		publishing(name("s"), 0, "a", "b"), publishing(name("s"), 1, "c"),
+	)
+	for life, prepare := range map[string]func(*broker.Broker) error{
+		"the first":  serving,
+		"the second": inTurn(creating(name("s"), broker.StreamConfig{Durable: true}), deleting(name("s")), serving),
+	} {
+		t.Run(life, func(t *testing.T) { carriedOnAfterAFailedFlush(t, prepare) })
+	}
+}
+
+func carriedOnAfterAFailedFlush(t *testing.T, prepare func(*broker.Broker) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	disk := simdisk.New()
+	disk.MakeDir("/data")
+	b, err := live(ctx, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(b.Broker); err != nil {
+		t.Fatal(err)
+	}
+	whole := describe(ctx, b.Broker)
+	disk.FailSync(simdisk.SyncFault{Dirs: true, Path: func(path string) bool { return strings.HasSuffix(path, broker.DefinitionsDir) }})
+	if err := deleting(name("s"))(b.Broker); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	killed := disk.Crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath})
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	var next life
+	images := crashes(killed, 0, crashSeeds, func() { next, err = live(ctx, killed) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(map[string]int)
+	for _, image := range images {
+		again, err := live(ctx, image.disk)
+		if err != nil {
+			t.Fatal(image.what, err)
+		}
+		got := describe(ctx, again.Broker)
+		if outcomes[got]++; got != "" && (got != whole || image.step > 0) {
+			t.Errorf("%s: there is\n%s", image.what, got)
+		}
+		if err := again.end(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(outcomes) != 2 {
+		t.Errorf("met %v", outcomes)
+	}
+	if err := next.end(); err != nil {
+		t.Error(err)
+	}
 }

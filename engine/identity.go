@@ -101,7 +101,8 @@ func (s *Store) Identity() Identity {
 //
 //  1. a storage id that is due is durable before anything else is;
 //  2. run-state then says "running", under that id, before any record of this run
-//     is acknowledged.
+//     is acknowledged;
+//  3. a registration is durable before anybody hears of it.
 //
 // A crash between the two leaves a run-state of another id. The next start keeps
 // the id, which was made for the same reason, and writes it once more: nothing
@@ -134,6 +135,11 @@ func (s *Store) identify(ctx context.Context) error {
 	acksBeforeSync := s.cfg.FsyncMode != FsyncOnCommit
 	if err := s.writeRunState(sidecar.RunState{State: sidecar.Running, AcksBeforeSync: acksBeforeSync, ID: id}); err != nil {
 		return err
+	}
+	if found.registration != nil {
+		if err := s.identityFailed(s.pathInRoot(sidecar.RegistrationName), s.writeAgain(s.root, sidecar.RegistrationName)); err != nil {
+			return err
+		}
 	}
 	s.identity.known = Identity{ID: id, Fresh: plan.make, Reason: plan.reason, Previous: plan.previous}
 	s.identity.acksBeforeSync = acksBeforeSync
@@ -181,7 +187,9 @@ func unreadable(path string, err error) error {
 	case errors.Is(problem, sidecar.ErrVersion):
 		e.Remedy = "start the build that wrote it"
 	default:
-		e.Remedy = "bring the file back from a backup of this directory, or move it away: the next start then makes a new id, " +
+		// Not from a copy: the id there vouches for what was acknowledged until the copy
+		// was made, and a later start may have had another for a reason.
+		e.Remedy = "move it away: the next start then makes a new id, " +
 			"and whoever knows the directory by its old one takes nothing in it for granted"
 	}
 	return e
@@ -195,6 +203,18 @@ func (s *Store) writeRunState(r sidecar.RunState) error {
 // replaceInRoot replaces a small file of the root, durably.
 func (s *Store) replaceInRoot(name string, data []byte) error {
 	return s.identityFailed(s.pathInRoot(name), sidecar.Replace(s.fs, s.queue, s.root, name, data, s.cfg.FileMode, true))
+}
+
+// writeAgain makes a small file durable as it reads. A process of before may have put
+// it in its place and failed to get that to the device; then the kernel may count what
+// it was to write as written, and another flush would have nothing to write. So the
+// same bytes take their place once more, those that another build added included.
+func (s *Store) writeAgain(dir, name string) error {
+	b, err := sidecar.Read(s.fs, dir, name, sidecar.FileBytesMax)
+	if b == nil || err != nil {
+		return err
+	}
+	return sidecar.Replace(s.fs, s.queue, dir, name, b, s.cfg.FileMode, true)
 }
 
 // identityFailed words what kept a small file from being changed.

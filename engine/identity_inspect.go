@@ -21,6 +21,9 @@ type IdentityReport struct {
 // one that the start would be refused with. nodeIncarnation is as in Config.
 func InspectIdentity(disk device.FS, root string, nodeIncarnation uint64) (IdentityReport, error) {
 	s := &Store{fs: disk, root: root}
+	if err := s.refuseUnrestored(); err != nil {
+		return IdentityReport{}, err
+	}
 	found, err := s.readIdentity()
 	if err != nil {
 		return IdentityReport{}, err

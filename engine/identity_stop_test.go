@@ -100,6 +100,57 @@ func TestAPowerLossInAStartAfterACrashLeavesNoOldID(t *testing.T) {
 	})
 }
 
+// What a start goes by is durable once the start has returned, also when a process of
+// before put it in its place and could not flush it: another flush would have nothing
+// to write.
+func TestAStartMakesDurableWhatAFormerProcessCouldNotFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, fail := range map[string]func(r *simRig) error{
+			sidecar.RegistrationName: func(r *simRig) error { return r.store.Register(r.ctx, 7) },
+			sidecar.StorageIDName: func(r *simRig) error {
+				root := r.root
+				r.close()
+				cfg := r.cfg
+				cfg.Random = nil
+				_, err := engine.RenewStorageID(t.Context(), root, cfg)
+				return err
+			},
+		} {
+			r := newSimRig(t)
+			if err := r.store.Register(r.ctx, 5); err != nil {
+				t.Fatal(err)
+			}
+			// Of a renewal's and of a registration's flushes of the root, the last.
+			at := 1
+			if name == sidecar.StorageIDName {
+				at = 2 // the first one notes the stop
+			}
+			r.disk.FailSync(simdisk.SyncFault{Dirs: true, At: at, Path: suffix(filepath.Base(simRoot))})
+			if err := fail(r); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			store, disk := openAfterDeath(t, r)
+			id, registered := store.Identity().ID, store.Registered()
+			for image := range disk.States(simdisk.Bound{StatesMax: imagesAtOnce, Seed: 1}).All() {
+				onDisk, err := sidecar.LoadStorageID(image, simRoot)
+				if err != nil || onDisk == nil || *onDisk != id {
+					t.Errorf("%s: the start has id %v, a power loss leaves %v, %v", name, id, onDisk, err)
+				}
+				held, err := sidecar.LoadRegistration(image, simRoot)
+				if err != nil || held == nil || held.Incarnation != registered {
+					t.Errorf("%s: the start knows of registration %d, a power loss leaves %+v, %v", name, registered, held, err)
+				}
+			}
+			if err := store.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if r.store != nil {
+				r.close()
+			}
+		}
+	})
+}
+
 // A clean stop is not noted when it was none.
 func TestAStopThatWasNotCleanIsNotNoted(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *rig, disk *faultdisk.Disk){

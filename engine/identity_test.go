@@ -217,6 +217,10 @@ func TestADamagedStorageIDRefusesTheStart(t *testing.T) {
 		if refused.Path != filepath.Join(root, "storage-id") || !strings.Contains(err.Error(), refused.Path) || refused.Remedy == "" {
 			t.Errorf("%s: %v", name, err)
 		}
+		// A copy of it would vouch for what was acknowledged until the copy was made.
+		if strings.Contains(err.Error(), "backup") || strings.Contains(err.Error(), "copy") || !strings.Contains(err.Error(), "move it away") && !errors.Is(err, sidecar.ErrVersion) {
+			t.Errorf("%s: the remedy is %q", name, refused.Remedy)
+		}
 		sameFiles(t, before, snapshot(t, root))
 	}
 	// What the message says to do helps.

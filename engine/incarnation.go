@@ -97,22 +97,51 @@ func (s *Store) BeginStream(ctx context.Context, tenant, namespace, stream strin
 	return m.Incarnation, err
 }
 
-// BeginDeletion notes that the incarnation held is being deleted, durably, before
-// any of its directories is. It gives that incarnation, which the keys of DeleteLog
-// need. From here on its shards cannot be opened. Calling it again changes nothing.
-func (s *Store) BeginDeletion(ctx context.Context, tenant, namespace, stream string) (uint64, error) {
+// ContinueStream is for a stream whose durable definition holds an incarnation: a
+// marker that lags behind it, since it was put back from an older copy, is raised to
+// it, durably. One that is ahead is an *IncarnationError. A name without a marker
+// takes any incarnation, and gets none.
+func (s *Store) ContinueStream(ctx context.Context, tenant, namespace, stream string, incarnation uint64) error {
 	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
-	m, err := s.changeMarker(ctx, "begin a deletion", key, func(m *StreamMarker) (bool, error) {
-		m.Deleting = true
-		return true, nil
+	_, err := s.changeMarker(ctx, "continue a stream", key, func(m *StreamMarker) (bool, error) {
+		if !m.Marked || m.Incarnation == incarnation {
+			return false, nil
+		}
+		return true, m.raise(key, incarnation)
 	})
-	return m.Incarnation, err
+	return err
+}
+
+// BeginDeletion notes that an incarnation is being deleted, durably, before any of
+// its directories is. From here on its shards cannot be opened. Calling it again
+// changes nothing. A marker that lags behind it, or is not there, is raised to it; one
+// that is ahead is an *IncarnationError: the name is a later stream's by now.
+func (s *Store) BeginDeletion(ctx context.Context, tenant, namespace, stream string, incarnation uint64) error {
+	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
+	_, err := s.changeMarker(ctx, "begin a deletion", key, func(m *StreamMarker) (bool, error) {
+		err := m.raise(key, incarnation)
+		m.Deleting = true
+		return true, err
+	})
+	return err
+}
+
+// raise brings a marker up to an incarnation. What an older one of the marker left is
+// never opened again: its deletion, if it was under way, has no meaning any more.
+func (m *StreamMarker) raise(key ShardKey, incarnation uint64) error {
+	if m.Marked && m.Incarnation > incarnation {
+		return m.refuse(key, incarnation, "the root holds a later one")
+	}
+	if m.Incarnation < incarnation {
+		m.Incarnation, m.Deleting = incarnation, false
+	}
+	return nil
 }
 
 // FinishDeletion notes that the incarnation which was being deleted is gone, durably:
 // it counts as deleted, and so does every lower one. While the root holds a directory
-// of it, that is an *IncarnationError. Without a deletion under way it changes
-// nothing.
+// of one of them, that is an *IncarnationError. Without a deletion under way it
+// changes nothing.
 func (s *Store) FinishDeletion(ctx context.Context, tenant, namespace, stream string) error {
 	key := ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream}
 	_, err := s.changeMarker(ctx, "finish a deletion", key, func(m *StreamMarker) (bool, error) {
@@ -120,12 +149,12 @@ func (s *Store) FinishDeletion(ctx context.Context, tenant, namespace, stream st
 			return false, nil
 		}
 		key.Incarnation = m.Incarnation
-		left, err := s.shardDirs(key)
+		left, err := s.shardsThrough(key)
 		if err != nil {
 			return false, err
 		}
 		if len(left) > 0 {
-			return false, m.refuse(key, m.Incarnation, fmt.Sprintf("%d of its shards are there, such as %s; delete them first", len(left), left[0]))
+			return false, m.refuse(key, m.Incarnation, fmt.Sprintf("%d of its shards are there, such as %s; delete them first", len(left), left[0].DirName()))
 		}
 		m.Deleting, m.DeletedThrough = false, max(m.DeletedThrough, m.Incarnation)
 		return true, nil
@@ -165,10 +194,9 @@ func (s *Store) changeMarker(ctx context.Context, op string, key ShardKey, chang
 // and never taken by an appender.
 type markers struct {
 	sync.Mutex
-	// flushed says that the names which were there at the start are durable.
-	flushed bool
-	// unsure are markers of which a change failed after it was visible.
-	unsure map[string]bool
+	// durable are markers of which this store knows that a power loss leaves them as
+	// they read.
+	durable map[string]bool
 }
 
 // loadMarker reads a marker and gives only what is durable: a crash must not bring
@@ -182,17 +210,11 @@ func (s *Store) loadMarker(key ShardKey) (StreamMarker, error) {
 	case m == nil:
 		return StreamMarker{}, nil
 	}
-	if !s.markers.flushed {
-		// A process that was killed may have left names that are in the cache alone.
-		if err := s.flushDir(s.pathInRoot(sidecar.MarkersDir)); err != nil {
+	if !s.markers.durable[name] {
+		if err := s.writeAgain(s.pathInRoot(sidecar.MarkersDir), name); err != nil {
 			return StreamMarker{}, s.markerFailed(key, err)
 		}
-		s.markers.flushed = true
-	}
-	if s.markers.unsure[name] {
-		if err := s.saveMarker(key, *m); err != nil {
-			return StreamMarker{}, err
-		}
+		s.markers.durable[name] = true
 	}
 	return StreamMarker{Marker: *m, Marked: true}, nil
 }
@@ -204,10 +226,10 @@ func (s *Store) saveMarker(key ShardKey, m sidecar.Marker) error {
 	var change *sidecar.ChangeError
 	switch {
 	case err == nil:
-		delete(s.markers.unsure, name)
+		s.markers.durable[name] = true
 		return nil
 	case errors.As(err, &change) && !change.Unchanged():
-		s.markers.unsure[name] = true
+		delete(s.markers.durable, name)
 	}
 	return s.markerFailed(key, err)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -49,29 +50,47 @@ func (r SubRoot) MarkerPath(root, tenant, namespace, name string) string {
 // streamLabel is how errors name the stream.
 func (k ShardKey) streamLabel() string { return k.Tenant + "/" + k.Namespace + "/" + k.Stream }
 
-// shardDirs lists the directories of a stream's shards in the root, those of the
-// key's incarnation alone.
-func (s *Store) shardDirs(key ShardKey) ([]string, error) {
+// StreamShards lists the shards of a stream's name that the root has directories of,
+// those of incarnations through the given one.
+func (s *Store) StreamShards(ctx context.Context, tenant, namespace, stream string, through uint64) ([]ShardKey, error) {
+	leave, err := s.enter(ctx, "list a stream's shards")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.shardsThrough(ShardKey{Tenant: tenant, Namespace: namespace, Stream: stream, Incarnation: through})
+}
+
+// shardsThrough lists the shards of key's stream that the root has directories of,
+// those of key's incarnation and of lower ones.
+func (s *Store) shardsThrough(key ShardKey) ([]ShardKey, error) {
 	entries, err := s.fs.ReadDir(s.root)
 	if err != nil {
 		return nil, err
 	}
-	var found []string
+	var found []ShardKey
 	for _, e := range entries {
-		if shard, ok := shardOf(e.Name); ok && e.Type.IsDir() {
-			key.Shard = shard
-			if key.DirName() == e.Name {
-				found = append(found, e.Name)
-			}
+		if shard, ok := key.shardNamed(e.Name); ok && e.Type.IsDir() && shard.Incarnation <= key.Incarnation {
+			found = append(found, shard)
 		}
 	}
 	return found, nil
 }
 
-// shardOf reads the number of the shard from the name of its directory: it stands
-// between the last '_' and the '-' behind it.
-func shardOf(name string) (uint32, bool) {
-	number, _, found := strings.Cut(name[strings.LastIndexByte(name, '_')+1:], "-")
-	shard, err := strconv.ParseUint(number, 10, 32)
-	return uint32(shard), found && err == nil
+// shardNamed gives the shard of the key's stream, of any incarnation, whose directory
+// has a name. Behind the last '_' stand the number of the shard, a hash, and an
+// incarnation that is not 0.
+func (k ShardKey) shardNamed(name string) (ShardKey, bool) {
+	parts := strings.Split(name[strings.LastIndexByte(name, '_')+1:], "-")
+	shard, err := strconv.ParseUint(parts[0], 10, 32)
+	if err != nil || len(parts) < 2 {
+		return k, false
+	}
+	k.Shard, k.Incarnation = uint32(shard), 0
+	if len(parts) > 2 {
+		if k.Incarnation, err = strconv.ParseUint(parts[2], 16, 64); err != nil {
+			return k, false
+		}
+	}
+	return k, k.DirName() == name
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,13 +64,11 @@ func (r *rig) begin() uint64 {
 	return incarnation
 }
 
-func (r *rig) beginDeletion() uint64 {
+func (r *rig) beginDeletion(incarnation uint64) {
 	r.Helper()
-	incarnation, err := r.store.BeginDeletion(r.ctx, "t", "n", "s")
-	if err != nil {
+	if err := r.store.BeginDeletion(r.ctx, "t", "n", "s", incarnation); err != nil {
 		r.Fatal(err)
 	}
-	return incarnation
 }
 
 func (r *rig) finishDeletion() {
@@ -97,9 +96,8 @@ func TestAStreamCreatedAgainNeverOpensTheOldOnesDirectories(t *testing.T) {
 	}
 	r.appendSizes(80, 80)
 	for held := uint64(0); held < 3; held++ {
-		if got := r.beginDeletion(); got != held || r.beginDeletion() != held {
-			t.Errorf("deleting incarnation %d, want %d", got, held)
-		}
+		r.beginDeletion(held)
+		r.beginDeletion(held)
 		_, err := r.store.BeginStream(r.ctx, "t", "n", "s")
 		errorAs[*engine.IncarnationError](t, err)
 		// Its shards are not opened any more, and the deletion does not end before
@@ -156,7 +154,8 @@ func (r *rig) reopenStore() {
 
 func TestIncarnationsDoNotWrapAround(t *testing.T) {
 	r := newRig(t)
-	r.beginDeletion()
+	r.beginDeletion(0)
+	r.reopenStore()
 	put(t, r.root, markerFile, sidecar.Marker{Incarnation: 3, DeletedThrough: ^uint64(0) - 1}.AppendTo(nil))
 	if got := r.begin(); got != ^uint64(0) {
 		t.Error(got)
@@ -170,7 +169,7 @@ func TestIncarnationsDoNotWrapAround(t *testing.T) {
 func TestADamagedMarkerRefusesItsStreamAlone(t *testing.T) {
 	r := newRig(t)
 	key := engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "other"}
-	r.beginDeletion()
+	r.beginDeletion(0)
 	r.reopenStore()
 	whole := sidecar.Marker{Incarnation: 5, DeletedThrough: 4}.AppendTo(nil)
 	refused := 0
@@ -182,9 +181,10 @@ func TestADamagedMarkerRefusesItsStreamAlone(t *testing.T) {
 		_, opened := r.store.OpenLog(r.ctx, incarnated(0, 5))
 		_, asked := r.store.StreamIncarnation(r.ctx, "t", "n", "s")
 		_, begun := r.store.BeginStream(r.ctx, "t", "n", "s")
-		_, deleting := r.store.BeginDeletion(r.ctx, "t", "n", "s")
+		deleting := r.store.BeginDeletion(r.ctx, "t", "n", "s", 5)
 		for what, err := range map[string]error{
 			"open": opened, "ask": asked, "begin": begun, "delete": deleting, "finish": r.store.FinishDeletion(r.ctx, "t", "n", "s"),
+			"continue": r.store.ContinueStream(r.ctx, "t", "n", "s", 5),
 		} {
 			var marker *engine.MarkerError
 			if !errors.As(err, &marker) || !strings.Contains(err.Error(), markerFile) {
@@ -217,10 +217,10 @@ func TestAPowerLossInAChangeOfAMarkerLeavesOneOfTheTwo(t *testing.T) {
 			after sidecar.Marker
 			do    func() error
 		}{
-			{sidecar.Marker{Deleting: true}, func() error { _, err := r.store.BeginDeletion(r.ctx, "t", "n", "s"); return err }},
+			{sidecar.Marker{Deleting: true}, func() error { return r.store.BeginDeletion(r.ctx, "t", "n", "s", 0) }},
 			{sidecar.Marker{}, func() error { return r.store.FinishDeletion(r.ctx, "t", "n", "s") }},
 			{sidecar.Marker{Incarnation: 1}, func() error { _, err := r.store.BeginStream(r.ctx, "t", "n", "s"); return err }},
-			{sidecar.Marker{Incarnation: 1, Deleting: true}, func() error { _, err := r.store.BeginDeletion(r.ctx, "t", "n", "s"); return err }},
+			{sidecar.Marker{Incarnation: 1, Deleting: true}, func() error { return r.store.BeginDeletion(r.ctx, "t", "n", "s", 1) }},
 			{sidecar.Marker{Incarnation: 1, DeletedThrough: 1}, func() error { return r.store.FinishDeletion(r.ctx, "t", "n", "s") }},
 			{sidecar.Marker{Incarnation: 2, DeletedThrough: 1}, func() error { _, err := r.store.BeginStream(r.ctx, "t", "n", "s"); return err }},
 		} {
@@ -265,12 +265,12 @@ func TestAMarkerWhoseFlushFailedIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, call := range []string{"finish", "ask", "open"} {
 			r := newSimRig(t)
-			r.beginDeletion()
+			r.beginDeletion(0)
 			if err := r.store.DeleteLog(r.ctx, testKey(0)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			r.disk.FailSync(simdisk.SyncFault{Dirs: true, At: 3})
+			r.disk.FailSync(simdisk.SyncFault{Dirs: true, Path: suffix(sidecar.MarkersDir)})
 			err := r.store.FinishDeletion(r.ctx, "t", "n", "s")
 			if !errors.Is(err, syscall.EIO) {
 				t.Fatalf("%s: %v", call, err)
@@ -295,4 +295,151 @@ func TestAMarkerWhoseFlushFailedIsNotBelieved(t *testing.T) {
 			r.close()
 		}
 	})
+}
+
+// A marker that a process of before put in its place, and could not flush, is durable
+// before anybody hears of it: what a process writes there, nobody else flushes.
+func TestAMarkerThatAFormerProcessCouldNotFlushIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for call, do := range map[string]func(s *engine.Store) error{
+			"ask":   func(s *engine.Store) error { _, err := s.StreamIncarnation(t.Context(), "t", "n", "s"); return err },
+			"begin": func(s *engine.Store) error { _, err := s.BeginStream(t.Context(), "t", "n", "s"); return err },
+			"open":  func(s *engine.Store) error { _, err := s.OpenLog(t.Context(), incarnated(0, 1)); return err },
+		} {
+			r := newSimRig(t)
+			r.beginDeletion(0)
+			r.disk.FailSync(simdisk.SyncFault{Dirs: true, Path: suffix(sidecar.MarkersDir)})
+			if err := r.store.BeginDeletion(r.ctx, "t", "n", "s", 1); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%s: %v", call, err)
+			}
+			store, disk := openAfterDeath(t, r)
+			var refused *engine.IncarnationError
+			if err := do(store); call == "ask" && err != nil || call != "ask" && !errors.As(err, &refused) {
+				t.Errorf("%s: %v", call, err)
+			}
+			for image := range disk.States(simdisk.Bound{StatesMax: imagesAtOnce, Seed: 1}).All() {
+				m, err := sidecar.LoadMarker(image, simRoot, filepath.Base(markerFile))
+				if want := (sidecar.Marker{Incarnation: 1, Deleting: true}); err != nil || m == nil || *m != want {
+					t.Errorf("%s: a power loss leaves %+v, %v", call, m, err)
+				}
+			}
+			if err := store.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			r.close()
+		}
+	})
+}
+
+// openAfterDeath opens the store that the process of a rig leaves when it is killed:
+// what was written is there, whether or not it was flushed.
+func openAfterDeath(t testing.TB, r *simRig) (*engine.Store, *simdisk.Disk) {
+	t.Helper()
+	disk := r.disk.Crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath})
+	cfg := r.cfg
+	cfg.FS, cfg.Queue, cfg.Random = disk, disk.NewQueue(simdisk.QueueOptions{}), nil
+	store, err := engine.OpenStore(t.Context(), simRoot, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, disk
+}
+
+// What another build added to a marker outlives that it is read.
+func TestAMarkerStaysByteForByteWhenItIsRead(t *testing.T) {
+	r := newRig(t)
+	if err := os.Mkdir(filepath.Join(r.root, sidecar.MarkersDir), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	const text = "version 1\nincarnation 3\ndeleting 0\ndeleted_through 2\ncolour red\n"
+	put(t, r.root, markerFile, []byte(text))
+	if m, err := r.store.StreamIncarnation(r.ctx, "t", "n", "s"); err != nil || m.Incarnation != 3 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if got := string(content(t, r.root, markerFile)); got != text {
+		t.Errorf("it is now %q", got)
+	}
+}
+
+// A definition is durable before a stream serves, so a marker that lags behind one was
+// put back from an older copy, and is raised; one that is ahead is a later stream's.
+func TestAMarkerThatLagsIsRaised(t *testing.T) {
+	for name, c := range map[string]struct {
+		marker     *sidecar.Marker
+		continued  engine.StreamMarker
+		deleted    sidecar.Marker
+		refused    bool
+		incarnated uint64
+	}{
+		"none": {incarnated: 2, deleted: sidecar.Marker{Incarnation: 2, DeletedThrough: 2}},
+		"one that lags": {
+			marker: &sidecar.Marker{Incarnation: 1, Deleting: true}, incarnated: 2,
+			continued: engine.StreamMarker{Marked: true, Marker: sidecar.Marker{Incarnation: 2}}, deleted: sidecar.Marker{Incarnation: 2, DeletedThrough: 2},
+		},
+		"the same": {
+			marker: &sidecar.Marker{Incarnation: 2, DeletedThrough: 1}, incarnated: 2,
+			continued: engine.StreamMarker{Marked: true, Marker: sidecar.Marker{Incarnation: 2, DeletedThrough: 1}}, deleted: sidecar.Marker{Incarnation: 2, DeletedThrough: 2},
+		},
+		"one that is ahead": {marker: &sidecar.Marker{Incarnation: 3, DeletedThrough: 2}, incarnated: 2, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			if err := r.store.DeleteLog(r.ctx, testKey(0)); err != nil {
+				t.Fatal(err)
+			}
+			if c.marker != nil {
+				if err := os.Mkdir(filepath.Join(r.root, sidecar.MarkersDir), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				put(t, r.root, markerFile, c.marker.AppendTo(nil))
+			}
+			continued := r.store.ContinueStream(r.ctx, "t", "n", "s", c.incarnated)
+			if got, err := r.store.StreamIncarnation(r.ctx, "t", "n", "s"); err != nil || !c.refused && got != c.continued {
+				t.Errorf("%+v, %v", got, err)
+			}
+			begun := r.store.BeginDeletion(r.ctx, "t", "n", "s", c.incarnated)
+			for _, err := range []error{continued, begun} {
+				if c.refused {
+					errorAs[*engine.IncarnationError](t, err)
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			if r.finishDeletion(); c.refused {
+				c.deleted = *c.marker
+			}
+			if got, err := r.store.StreamIncarnation(r.ctx, "t", "n", "s"); err != nil || got.Marker != c.deleted {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// Shards of a stream are found by their names, of whatever number and incarnation; what
+// has another name is none of them.
+func TestTheShardsOfAStreamAreFoundByTheirNames(t *testing.T) {
+	r := newRig(t)
+	mine := []engine.ShardKey{incarnated(7, 0), incarnated(1<<32-1, 0), incarnated(0, 3), incarnated(1, 3), incarnated(2, ^uint64(0))}
+	for _, key := range append(mine, engine.ShardKey{Tenant: "t", Namespace: "n_s", Stream: "", Shard: 7}, engine.ShardKey{Tenant: "t", Namespace: "n", Stream: "s_7-1"}) {
+		if err := os.MkdirAll(filepath.Join(r.root, key.DirName()), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, other := range []string{"t_n_s_7", "t_n_s_x-0", "t_n_s_7-0123456789abcdef", testKey(9).DirName() + "-3", testKey(9).DirName() + "-x", testKey(9).DirName() + "-0000000000000003-1"} {
+		if err := os.Mkdir(filepath.Join(r.root, other), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, r.root, incarnated(8, 0).DirName(), nil)
+	for through, want := range map[uint64]int{0: 3, 2: 3, 3: 5, ^uint64(0): 6} {
+		got, err := r.store.StreamShards(r.ctx, "t", "n", "s", through)
+		if err != nil || len(got) != want {
+			t.Errorf("through %d: %v, %v, want %d", through, got, err, want)
+		}
+		for _, key := range got {
+			if !slices.Contains(mine, key) && key != testKey(0) {
+				t.Errorf("found %+v", key)
+			}
+		}
+	}
 }

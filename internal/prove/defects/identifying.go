@@ -79,7 +79,7 @@ func identifying() []Defect {
 			Breaks: "what a marker says is durable before anybody acts on it; here a power loss brings back that a stream is being deleted, after its name was used again",
 			Edits: []Edit{{
 				File: "engine/incarnation.go",
-				Old:  "	if s.markers.unsure[name] {\n",
+				Old:  "	if !s.markers.durable[name] {\n",
 				New:  "	if name == \"\" {\n",
 			}},
 			Caught: []Check{
