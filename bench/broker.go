@@ -8,18 +8,18 @@ import (
 	"felix.local/felix/broker"
 )
 
-// BrokerTarget publishes to the shards of a stream, publisher by publisher in turn.
+// BrokerTarget publishes to the shards of a stream.
 func BrokerTarget(stream *broker.Stream) Target {
 	return func(worker int) Publisher {
 		to := broker.Explicit(worker % stream.Shards())
 		var messages []broker.Message
-		return func(ctx context.Context, payloads [][]byte) error {
+		return func(ctx context.Context, payloads [][]byte) (uint64, error) {
 			messages = messages[:0]
 			for _, payload := range payloads {
 				messages = append(messages, broker.Message{Value: payload})
 			}
-			_, err := stream.Publish(ctx, to, messages...)
-			return err
+			got, err := stream.Publish(ctx, to, messages...)
+			return got.First, err
 		}
 	}
 }

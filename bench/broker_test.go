@@ -28,7 +28,7 @@ func TestALoadThroughTheBrokerReachesEverySubscriber(t *testing.T) {
 		t.Fatal(err)
 	}
 	load := Load{Records: 600, PayloadBytes: 64, Batch: 3, Concurrency: 4}
-	result, err := load.Run(t.Context(), BrokerTarget(stream), nil)
+	result, err := load.Run(t.Context(), BrokerTarget(stream), Hooks{})
 	if err != nil || result.Appends != 200 {
 		t.Fatalf("%+v, %v", result, err)
 	}

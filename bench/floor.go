@@ -19,7 +19,8 @@ import (
 // it. Medians; 0 where it was not measured.
 type Floor struct {
 	// Bytes is the size of one write, Samples how many were made of each sort.
-	Bytes, Samples int
+	// SequentialBytes is that of the writes of Sequential.
+	Bytes, Samples, SequentialBytes int
 	// Method is "dsync" (one write that is durable when it returns) or
 	// "write+flush" where the filesystem does not take such writes.
 	Method string
@@ -27,6 +28,8 @@ type Floor struct {
 	Inline time.Duration
 	// Queue is the same through the I/O backend.
 	Queue time.Duration
+	// Sequential is a plain write that makes a file longer, and an fdatasync.
+	Sequential time.Duration
 	// DirectOverwrite is a write over bytes already written, past the page
 	// cache: the least a device can do.
 	DirectOverwrite time.Duration
@@ -41,6 +44,9 @@ type FloorOptions struct {
 	Bytes int
 	// Samples per sort of write; 0 is 32.
 	Samples int
+	// SequentialBytes are written by each write of Sequential, which is not measured
+	// when they are 0.
+	SequentialBytes int
 	// Queue is measured too when not nil.
 	Queue device.Queue
 }
@@ -77,7 +83,7 @@ func MeasureFloor(ctx context.Context, o FloorOptions) (Floor, error) {
 	buf = AppendPayload(buf[:0], 0, max(o.Bytes, PayloadBytesMin))[:o.Bytes]
 
 	m := meter{ctx: ctx, file: file, buf: buf, samples: o.Samples}
-	floor := Floor{Bytes: o.Bytes, Samples: o.Samples, Method: "dsync"}
+	floor := Floor{Bytes: o.Bytes, Samples: o.Samples, SequentialBytes: o.SequentialBytes, Method: "dsync"}
 	perform := func(op *device.Op) error { _, err := file.Perform(op); return err }
 	floor.Inline, err = m.growing(perform)
 	if errors.Is(err, device.ErrUnsupported) {
@@ -93,6 +99,12 @@ func MeasureFloor(ctx context.Context, o FloorOptions) (Floor, error) {
 		}
 	}
 	floor.DirectOverwrite = m.directOverwrite(path)
+	if o.SequentialBytes > 0 {
+		m.buf, m.flush = blankPayload(o.SequentialBytes), true
+		if floor.Sequential, err = m.growing(perform); err != nil {
+			return Floor{}, err
+		}
+	}
 	return floor, ctx.Err()
 }
 

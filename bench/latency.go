@@ -71,3 +71,40 @@ func (r *recorder) rank(share float64) int64 {
 	rank := math.Ceil(share * float64(total))
 	return min(r.mu.histogram.ValueAtPercentile(100*rank/float64(total)), r.mu.max)
 }
+
+// Distribution is all latencies of a run, or of several.
+type Distribution struct{ recorder *recorder }
+
+// Quantile says that this share of all latencies is at most so many microseconds.
+type Quantile struct {
+	Share  float64 `json:"share"`
+	Micros int64   `json:"us"`
+}
+
+// Latency gives the percentiles that every report has.
+func (d *Distribution) Latency() Latency { return d.recorder.latency() }
+
+// Quantiles are enough of them to draw a curve, more towards the slow end.
+func (d *Distribution) Quantiles() []Quantile {
+	if d.recorder.mu.histogram.TotalCount() == 0 {
+		return nil
+	}
+	var curve []Quantile
+	add := func(share float64) { curve = append(curve, Quantile{share, d.recorder.rank(share)}) }
+	for percent := 1; percent < 99; percent++ {
+		add(float64(percent) / 100)
+	}
+	for rest := 0.01; rest > 0.00005; rest /= 1.5 {
+		add(1 - rest)
+	}
+	return append(curve, Quantile{1, d.recorder.mu.max})
+}
+
+// Merged is the distribution of all latencies of several runs.
+func Merged(of ...*Distribution) *Distribution {
+	all := newRecorder()
+	for _, d := range of {
+		all.merge(d.recorder)
+	}
+	return &Distribution{all}
+}

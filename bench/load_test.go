@@ -22,19 +22,19 @@ func TestEveryRecordIsAppendedOnceAndTheLastBatchIsCut(t *testing.T) {
 	load := Load{Records: 101, WarmupRecords: 10, PayloadBytes: 34, Batch: 16, Concurrency: 3}
 	var records, appends, progressed atomic.Int64
 	result, err := load.Run(t.Context(), func(int) Publisher {
-		return func(_ context.Context, payloads [][]byte) error {
+		return func(_ context.Context, payloads [][]byte) (uint64, error) {
 			records.Add(int64(len(payloads)))
 			appends.Add(1)
-			return nil
+			return 0, nil
 		}
-	}, func(n int64) { progressed.Add(n) })
+	}, Hooks{Progress: func(n int64) { progressed.Add(n) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if records.Load() != 111 || progressed.Load() != 111 {
 		t.Errorf("%d records appended and %d reported, want 111", records.Load(), progressed.Load())
 	}
-	if result.Appends != 7 || appends.Load() != 8 {
+	if result.Appends != 7 || result.Records != 101 || appends.Load() != 8 {
 		t.Errorf("%d measured of %d appends, want 7 of 8 (one was warm-up)", result.Appends, appends.Load())
 	}
 }
@@ -45,7 +45,7 @@ func TestWarmupEndsBeforeAnyMeasuredAppend(t *testing.T) {
 	var mu sync.Mutex
 	started, ended := 0, 0
 	_, err := load.Run(t.Context(), func(int) Publisher {
-		return func(context.Context, [][]byte) error {
+		return func(context.Context, [][]byte) (uint64, error) {
 			mu.Lock()
 			started++
 			if started > warmup && ended < warmup {
@@ -55,9 +55,9 @@ func TestWarmupEndsBeforeAnyMeasuredAppend(t *testing.T) {
 			mu.Lock()
 			ended++
 			mu.Unlock()
-			return nil
+			return 0, nil
 		}
-	}, nil)
+	}, Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,20 +68,20 @@ func TestAFailedAppendEndsTheRunWithItsError(t *testing.T) {
 	broken := errors.New("broken")
 	load := Load{Records: RecordsMax, PayloadBytes: 34, Batch: 1, Concurrency: 8}
 	_, err := load.Run(t.Context(), func(worker int) Publisher {
-		return func(context.Context, [][]byte) error {
+		return func(context.Context, [][]byte) (uint64, error) {
 			if worker == 5 {
-				return broken
+				return 0, broken
 			}
-			return nil
+			return 0, nil
 		}
-	}, nil)
+	}, Hooks{})
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want the publisher's error", err)
 	}
 }
 
 func TestAnInvalidLoadNamesAllItsProblems(t *testing.T) {
-	_, err := Load{WarmupRecords: -1}.Run(t.Context(), nil, nil)
+	_, err := Load{WarmupRecords: -1}.Run(t.Context(), nil, Hooks{})
 	if err == nil {
 		t.Fatal("an empty load was accepted")
 	}
@@ -123,8 +123,8 @@ func TestManyPublishersShareHistograms(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	load := Load{Records: 20_000, WarmupRecords: 1, PayloadBytes: 34, Batch: 1, Concurrency: 20_000}
 	result, err := load.Run(t.Context(), func(int) Publisher {
-		return func(context.Context, [][]byte) error { return nil }
-	}, nil)
+		return func(context.Context, [][]byte) (uint64, error) { return 0, nil }
+	}, Hooks{})
 	runtime.ReadMemStats(&after)
 	if err != nil || result.Appends != load.Records {
 		t.Fatalf("%d appends: %v", result.Appends, err)

@@ -27,19 +27,54 @@ type Row struct {
 	// both measured right before and after the run, 0 where not to be had.
 	DeviceDsyncMicros     int64 `json:"device_dsync_us"`
 	DeviceOverwriteMicros int64 `json:"device_overwrite_us"`
+	// DeviceSequentialMicros is a plain write of as many bytes as an append has
+	// payload (at most 1 MiB), at the end of a file, and an fdatasync.
+	DeviceSequentialMicros int64 `json:"device_sequential_us"`
+
+	// RateAsked is the appends per second of an open loop; 0 is a closed loop.
+	// Unserved counts those that were due and not begun when the time was up.
+	RateAsked float64 `json:"rate_asked"`
+	Unserved  int64   `json:"unserved"`
+	// CPUMicrosPerAppend is processor time of the process, the load itself and the
+	// kernel's workers included. It and what follows is 0 where the store is in
+	// another process.
+	CPUMicrosPerAppend float64 `json:"cpu_us_per_append"`
+	// RecordsPerWrite is the fan-in of group commit; FlushesPerAppend counts dsync
+	// writes and flushes; OpsPerEnter is 0 on the pool.
+	RecordsPerWrite  float64 `json:"records_per_write"`
+	FlushesPerAppend float64 `json:"flushes_per_append"`
+	OpsPerEnter      float64 `json:"ops_per_enter"`
+	// VerifiedRecords were read back afterwards, those of the warm-up among them,
+	// and are what was acknowledged; 0 when that was not asked for.
+	VerifiedRecords int64 `json:"verified_records"`
+}
+
+// addWork puts in what the work cost.
+func (r *Row) addWork(w Work, of Result, ours bool) {
+	if !ours {
+		return
+	}
+	if of.Appends > 0 {
+		r.CPUMicrosPerAppend = float64(of.CPU.Nanoseconds()) / 1e3 / float64(of.Appends)
+	}
+	r.RecordsPerWrite = ratio(w.Records, w.Writes)
+	r.FlushesPerAppend = ratio(w.Flushes, w.Appends)
+	r.OpsPerEnter = ratio(w.EnterOps, w.Enters)
 }
 
 // Row puts a result in a report. floors are the measurements around it.
 func (r Result) Row(label, fsync, backend string, logs int, floors ...Floor) Row {
 	row := Row{
 		Label: label, Fsync: fsync, Backend: backend, Logs: logs,
-		Records: r.Load.Records, Batch: r.Load.Batch, PayloadBytes: r.Load.PayloadBytes,
+		Records: r.Records, Batch: r.Load.Batch, PayloadBytes: r.Load.PayloadBytes,
 		Concurrency: r.Load.Concurrency, Seconds: r.Elapsed.Seconds(),
 		RecordsPerSecond: r.RecordsPerSecond(), Appends: r.Appends, LatencyMicros: r.Latency,
+		RateAsked: r.Load.Rate, Unserved: r.Unserved,
 	}
 	for _, f := range floors {
 		row.DeviceDsyncMicros += f.Inline.Microseconds() / int64(len(floors))
 		row.DeviceOverwriteMicros += f.DirectOverwrite.Microseconds() / int64(len(floors))
+		row.DeviceSequentialMicros += f.Sequential.Microseconds() / int64(len(floors))
 	}
 	return row
 }
@@ -66,8 +101,8 @@ func Median(rows []Row) []Row {
 	var order []Row
 	for _, r := range rows {
 		key := Row{
-			Label: r.Label, Fsync: r.Fsync, Backend: r.Backend, Logs: r.Logs, Records: r.Records,
-			Batch: r.Batch, PayloadBytes: r.PayloadBytes, Concurrency: r.Concurrency,
+			Label: r.Label, Fsync: r.Fsync, Backend: r.Backend, Logs: r.Logs,
+			Batch: r.Batch, PayloadBytes: r.PayloadBytes, Concurrency: r.Concurrency, RateAsked: r.RateAsked,
 		}
 		if groups[key] == nil {
 			order = append(order, key)

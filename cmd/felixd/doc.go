@@ -9,6 +9,8 @@
 //	felixd credentials   add, check and remove who may use a server
 //	felixd ready         ask a server whether it is ready
 //	felixd demo          publish, kill, restart, resume, verify: every claim checked
+//	felixd bench         measure load on logs, a broker or a server, with a report
+//	felixd bench ab      compare two settings in pairs, with an interval
 //	felixd log write     append records whose content follows from their offset
 //	felixd log verify    read everything back and check it
 //	felixd log bench     measure appends beside the device's own cost

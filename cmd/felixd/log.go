@@ -68,9 +68,4 @@ func (e openedEvent) text() string {
 }
 
 // backendName renders the backend with its driver, as "ring/native".
-func backendName(b engine.Backend) string {
-	if b.Driver == "" {
-		return b.Name
-	}
-	return b.Name + "/" + b.Driver
-}
+func backendName(b engine.Backend) string { return bench.BackendName(b) }

@@ -15,7 +15,9 @@ import (
 	"felix.local/felix/engine"
 )
 
-type benchCommand struct {
+// logBenchCommand measures rows one after the other: a matrix, backends and ways in
+// side by side.
+type logBenchCommand struct {
 	Dir string `name:"dir" required:"" type:"path" env:"FELIX_BENCH_DIR" placeholder:"DIR" help:"a directory for this run alone; a single row leaves its log there"`
 	storageFlags
 	outputFlags
@@ -32,20 +34,14 @@ type benchCommand struct {
 	Subscribers   int     `name:"subscribers" default:"0" placeholder:"N" help:"subscriptions that take everything while it is published, through the broker"`
 	Rounds        int     `name:"rounds" default:"1" placeholder:"N" help:"repeat all rows and report each row's median round by rate"`
 	Markdown      bool    `name:"markdown" help:"print a table for a document at the end"`
+	verifyFlags
 	metricsFlags
 }
 
-func (*benchCommand) defaults() map[string]string { return logDefaults() }
-
-// roundsMax and logsMax bound what a run is asked for; the bounds of its loads
-// are those of package bench.
-const (
-	roundsMax = 1000
-	logsMax   = bench.ConcurrencyMax
-)
+func (*logBenchCommand) defaults() map[string]string { return logDefaults() }
 
 // Validate is called by kong.
-func (c *benchCommand) Validate() error {
+func (c *logBenchCommand) Validate() error {
 	var problems []error
 	for _, backend := range c.Backends {
 		if _, known := backendModes[backend]; !known {
@@ -94,8 +90,8 @@ type benchEvent struct{ bench.Row }
 func (benchEvent) kind() string { return "bench" }
 
 func (e benchEvent) text() string {
-	return fmt.Sprintf("%-14s %-12s batch %-3d publishers %-3d %10.0f records/s   p50 %6d  p99 %6d  max %6d µs   device dsync %d µs",
-		e.Fsync, e.Backend, e.Batch, e.Concurrency, e.RecordsPerSecond,
+	return fmt.Sprintf("%-14s %-12s logs %-3d batch %-3d publishers %-3d %10.0f records/s   p50 %6d  p99 %6d  max %6d µs   device dsync %d µs",
+		e.Fsync, e.Backend, e.Logs, e.Batch, e.Concurrency, e.RecordsPerSecond,
 		e.LatencyMicros.P50, e.LatencyMicros.P99, e.LatencyMicros.Max, e.DeviceDsyncMicros)
 }
 
@@ -111,9 +107,10 @@ type benchRun struct {
 const (
 	throughLog    = "log"
 	throughBroker = "broker"
+	throughServer = "server"
 )
 
-func (c *benchCommand) Run(a *app) (err error) {
+func (c *logBenchCommand) Run(a *app) (err error) {
 	out := a.output(c.outputFlags)
 	runs := c.runs()
 	for _, run := range runs {
@@ -136,7 +133,7 @@ func (c *benchCommand) Run(a *app) (err error) {
 		}
 		return c.report(a, out, []bench.Row{row})
 	}
-	scratch, err := c.scratch(a)
+	scratch, err := benchScratch(a, c.Dir)
 	if err != nil {
 		return err
 	}
@@ -166,23 +163,11 @@ func (c *benchCommand) Run(a *app) (err error) {
 	return c.report(a, out, rows)
 }
 
-// scratch makes a directory for the rows and removes what a killed run left.
-func (c *benchCommand) scratch(a *app) (*scratch, error) {
-	const prefix = ".felix-bench-"
-	if err := removeAbandoned(c.Dir, prefix); err != nil {
-		fmt.Fprintln(a.stderr, "felixd: warning:", oneLine(err))
-	}
-	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
-		return nil, err
-	}
-	return newScratch(c.Dir, prefix)
-}
-
 // printsRowByRow says that there is nothing to wait for before a row is printed.
-func (c *benchCommand) printsRowByRow() bool { return c.Rounds == 1 && !c.Markdown }
+func (c *logBenchCommand) printsRowByRow() bool { return c.Rounds == 1 && !c.Markdown }
 
 // report prints the median of the rounds of each row.
-func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
+func (c *logBenchCommand) report(a *app, out *output, rows []bench.Row) error {
 	medians := bench.Median(rows)
 	if c.Markdown {
 		_, err := fmt.Fprint(a.stdout, bench.Markdown(medians))
@@ -197,7 +182,7 @@ func (c *benchCommand) report(a *app, out *output, rows []bench.Row) error {
 }
 
 // runs lists the rows, backends innermost so that what is compared runs side by side.
-func (c *benchCommand) runs() []benchRun {
+func (c *logBenchCommand) runs() []benchRun {
 	fsyncs, batches, concurrencies := []string{""}, numbers{1}, numbers{1}
 	backends, throughs := []string{""}, []string{throughLog}
 	if c.Matrix {
@@ -238,7 +223,7 @@ func (c *benchCommand) runs() []benchRun {
 }
 
 // config is the configuration of one row.
-func (c *benchCommand) config(run benchRun) (engine.Config, error) {
+func (c *logBenchCommand) config(run benchRun) (engine.Config, error) {
 	flags := c.storageFlags
 	if run.fsync != "" {
 		flags.Fsync = run.fsync
@@ -249,98 +234,35 @@ func (c *benchCommand) config(run benchRun) (engine.Config, error) {
 	return flags.config(c.defaults())
 }
 
-// measure runs one row in dir, with the device measured right before and after.
-func (c *benchCommand) measure(a *app, out *output, run benchRun, dir string, exporter *metrics.Metrics) (row bench.Row, err error) {
+// measure runs one row in dir.
+func (c *logBenchCommand) measure(a *app, out *output, run benchRun, dir string, exporter *metrics.Metrics) (bench.Row, error) {
 	config, err := c.config(run)
 	if err != nil {
-		return row, err
+		return bench.Row{}, err
 	}
 	config.Logger = a.logger
 	if exporter != nil {
 		config.Observer = exporter
 	}
-	target, store, closing, err := c.open(a, run, dir, config)
-	if err != nil {
-		return row, err
-	}
-	defer joined(&err, closing)
-	if exporter != nil {
-		exporter.Attach(store)
-		defer exporter.Detach()
-	}
-	before, err := bench.MeasureFloor(a.ctx, bench.FloorOptions{Dir: dir})
-	if err != nil {
-		return row, err
-	}
 	bar := a.progress(out, run.load.Records+run.load.WarmupRecords, fmt.Sprintf("%s ×%d", config.Fsync(), run.load.Concurrency))
-	result, err := run.load.Run(a.ctx, target, bar.add)
-	bar.finish()
-	if err != nil {
-		return row, err
+	defer bar.finish()
+	trial := bench.Trial{
+		Label: c.Label, Dir: dir, Load: run.load, NoVerify: !c.Verify, Progress: bar.add,
+		Open: func(ctx context.Context) (*bench.System, error) {
+			if run.through == throughBroker {
+				return openBenchBroker(ctx, dir, c.Logs, c.Subscribers, config)
+			}
+			return bench.OpenLogs(ctx, bench.LogOptions{Dir: dir, Config: config, Logs: c.Logs, Single: c.Logs == 1})
+		},
 	}
-	after, err := bench.MeasureFloor(a.ctx, bench.FloorOptions{Dir: dir})
-	if err != nil {
-		return row, err
-	}
-	backend := backendName(store.Backend())
-	if run.through == throughBroker {
-		backend += "/broker"
-	}
-	return result.Row(c.Label, config.Fsync(), backend, c.Logs, before, after), nil
-}
-
-// open gives what a row is put on, and what closes it.
-func (c *benchCommand) open(a *app, run benchRun, dir string, config engine.Config) (bench.Target, *engine.Store, func() error, error) {
-	closeCtx := context.WithoutCancel(a.ctx)
-	if run.through == throughBroker {
-		return c.openBroker(a, dir, config)
-	}
-	store, logs, err := openLogs(a.ctx, dir, c.Logs, config)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	return bench.LogTarget(logs), store, func() error { return store.Close(closeCtx) }, nil
-}
-
-// openBroker opens a broker with one stream and its subscriptions.
-func (c *benchCommand) openBroker(a *app, dir string, config engine.Config) (bench.Target, *engine.Store, func() error, error) {
-	closeCtx := context.WithoutCancel(a.ctx)
-	b, err := broker.Open(a.ctx, broker.Config{Root: dir, Engine: config, Logger: a.logger, ShardsMax: logsMax, ShardsTotalMax: logsMax})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	name := broker.StreamName{Tenant: "bench", Namespace: "default", Stream: "load"}
-	stream, _, err := b.CreateStream(a.ctx, name, broker.StreamConfig{Durable: true, Shards: c.Logs})
-	var subscribers *bench.Subscribers
-	if err == nil {
-		subscribers, err = bench.Subscribe(a.ctx, stream, c.Subscribers)
-	}
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, b.Close(closeCtx))
-	}
-	return bench.BrokerTarget(stream), b.Store(), func() error {
-		return errors.Join(subscribers.Close(), b.Close(closeCtx))
-	}, nil
-}
-
-// openLogs opens a shard directory, or a root with several.
-func openLogs(ctx context.Context, dir string, n int, config engine.Config) (*engine.Store, []*engine.Log, error) {
-	if n == 1 {
-		store, log, err := engine.OpenSingle(ctx, dir, logLabel, config)
-		return store, []*engine.Log{log}, err
-	}
-	store, err := engine.OpenStore(ctx, dir, config)
-	if err != nil {
-		return nil, nil, err
-	}
-	logs := make([]*engine.Log, n)
-	for i := range logs {
-		key := engine.ShardKey{Tenant: "bench", Namespace: "default", Stream: "load", Shard: uint32(i)}
-		if logs[i], err = store.OpenLog(ctx, key); err != nil {
-			return nil, nil, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+	if exporter != nil {
+		trial.Opened = func(s *bench.System) func() {
+			exporter.Attach(s.Store)
+			return exporter.Detach
 		}
 	}
-	return store, logs, nil
+	m, err := trial.Run(a.ctx)
+	return m.Row, benchFailed(err)
 }
 
 // numbers is a flag with several numbers, separated by blanks or commas.

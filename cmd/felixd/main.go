@@ -26,6 +26,8 @@ type commands struct {
 	Credentials credentialsCommands `cmd:"" help:"Add, list and remove who may use a server."`
 	Ready       readyCommand        `cmd:"" help:"Ask a server whether it is ready, or wait until it is."`
 
+	Bench benchCommands `cmd:"" help:"Measure durable throughput and latency, or two settings against each other; with a report to look at."`
+
 	Log     logCommands    `cmd:"" help:"Fill, check, measure, inspect, print and cut a log."`
 	Backup  backupCommand  `cmd:"" help:"Copy a data directory, in use or not, and verify the copy."`
 	Restore restoreCommand `cmd:"" help:"Fill an empty data directory from a copy, and verify it."`
@@ -37,11 +39,11 @@ type commands struct {
 }
 
 type logCommands struct {
-	Write   writeCommand   `cmd:"" help:"Append records whose payload follows from their offset."`
-	Verify  verifyCommand  `cmd:"" help:"Open the log, read every record and check its payload."`
-	Bench   benchCommand   `cmd:"" help:"Measure appends, with the device's own cost beside them."`
-	Inspect inspectCommand `cmd:"" help:"Say what opening would repair or refuse, small files included; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
-	Dump    dumpCommand    `cmd:"" help:"Print the records of a directory or one segment file; changes nothing."`
+	Write   writeCommand    `cmd:"" help:"Append records whose payload follows from their offset."`
+	Verify  verifyCommand   `cmd:"" help:"Open the log, read every record and check its payload."`
+	Bench   logBenchCommand `cmd:"" help:"Measure appends, with the device's own cost beside them."`
+	Inspect inspectCommand  `cmd:"" help:"Say what opening would repair or refuse, small files included; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
+	Dump    dumpCommand     `cmd:"" help:"Print the records of a directory or one segment file; changes nothing."`
 
 	Truncate truncateCommand `cmd:"" help:"Drop the records from an offset on; no committed ones."`
 	Reset    resetCommand    `cmd:"" help:"Empty a log and have it begin at an offset; drops no committed record that its leader may lack."`
