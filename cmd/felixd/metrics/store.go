@@ -31,6 +31,7 @@ func gauge[N int | int64 | uint64](name, help string, value func(engine.StoreSta
 func totals() []total {
 	type S = engine.StoreStats
 	return []total{
+		counter("append_total", "Append calls acknowledged.", func(s S) uint64 { return s.Appends }),
 		counter("append_records_total", "Records acknowledged.", func(s S) uint64 { return s.AppendRecords }),
 		counter("append_bytes_total", "Payload bytes acknowledged.", func(s S) uint64 { return s.AppendBytes }),
 		counter("sync_total", "Flushes and durable writes of segments.", func(s S) uint64 { return s.Syncs }),
@@ -40,6 +41,8 @@ func totals() []total {
 		counter("producer_snapshot_failures_total", "Snapshots of producers that could not be written; the next open takes longer.", func(s S) uint64 { return s.ProducerSnapshotFailures }),
 		counter("producer_state_rebuilt_total", "Opens that read sealed segments for want of a usable snapshot of producers.", func(s S) uint64 { return s.ProducerStateRebuilt }),
 		counter("mark_write_failures_total", "Writes of durable.mark that failed between flushes.", func(s S) uint64 { return s.MarkWriteFailures }),
+		counter("replica_write_failures_total", "Writes of replica behind a commit offset that failed; a later one makes up for it.", func(s S) uint64 { return s.ReplicaWriteFailures }),
+		counter("epochs_unusable_total", "Opens of a log whose history of generations could not be used and counts as empty.", func(s S) uint64 { return s.EpochsUnusable }),
 		counter("segment_roll_total", "Segments rolled, inline or in the background.", func(s S) uint64 { return s.Rolls }),
 		counter("segment_roll_background_total", "Segments rolled in the background.", func(s S) uint64 { return s.RollsBackground }),
 		counter("segment_roll_failed_total", "Background rolls that failed.", func(s S) uint64 { return s.RollsFailed }),
