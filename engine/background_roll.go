@@ -133,6 +133,10 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 		return l.openFailed(err)
 	}
 	l.awaitReservation()
+	if err := l.settleLag(); err != nil {
+		l.keepPrepared(p)
+		return err
+	}
 	header := segment.Header{Version: b.version, BaseOffset: b.first, CreatedAtMicros: l.store.nowMicros()}
 	op := &device.Op{Kind: device.Write, File: p.file, Buf: header.AppendTo(nil)}
 	if err := l.perform(op); err != nil {

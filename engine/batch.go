@@ -49,6 +49,9 @@ type batch struct {
 	// producers is, for a roll, the snapshot of producers as of first; nil when the
 	// log knows none.
 	producers []byte
+	// sequence is that of the frame of the commit journal that holds the batch; 0 when
+	// its segment was written instead.
+	sequence uint64
 	// completed is done for the commit loop, which must not wait to see it.
 	completed bool
 }

@@ -27,9 +27,13 @@ func (l *Log) gather() {
 	}
 	bound := min(l.last.flush/gatherFraction, gatherMax)
 	for l.stagedAppends.Load() < expected && time.Since(l.last.at) < bound {
-		runtime.Gosched()
-		yieldThread()
+		gatherYield()
 	}
+}
+
+func gatherYield() {
+	runtime.Gosched()
+	yieldThread()
 }
 
 // yieldThread lets other threads run on this CPU. The runtime yields among the

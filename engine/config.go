@@ -78,6 +78,11 @@ type Config struct {
 	// larger than the bound is admitted alone.
 	StagedBytesMax, StagedBytesPerLogMax int64
 
+	// Journal says whether appends under FsyncOnCommit may commit through one journal
+	// for all logs, of JournalBytes on disk.
+	Journal      JournalMode
+	JournalBytes int64
+
 	// IOURing chooses the I/O backend.
 	IOURing IOURingMode
 	// RingEntries is the size of the submission queue.
@@ -127,6 +132,7 @@ const (
 	DefaultOpenSealedMax        = 256
 	DefaultStagedBytesMax       = 64 << 20
 	DefaultStagedBytesPerLogMax = 16 << 20
+	DefaultJournalBytes         = 64 << 20
 	DefaultRingEntries          = uring.DefaultEntries
 	DefaultRingWorkersMax       = uring.DefaultWorkers
 	DefaultPoolWorkers          = fallback.WorkersDefault
@@ -138,6 +144,8 @@ const (
 	// SegmentBytesMax is the largest file ext4 holds; it also keeps every
 	// position far from the end of int64.
 	SegmentBytesMax = 16 << 40
+	// JournalBytesMin has room in each of the journal's files for some frames.
+	JournalBytesMin, JournalBytesMax = 1 << 20, 64 << 30
 	// OpenFilesMin is what a store needs to roll one log while it reads.
 	OpenFilesMin = 16
 	// RingEntriesMin leaves one entry beside the ring's own, RingEntriesMax
@@ -166,6 +174,8 @@ func DefaultConfig() Config {
 		OpenSealedMax:            DefaultOpenSealedMax,
 		StagedBytesMax:           DefaultStagedBytesMax,
 		StagedBytesPerLogMax:     DefaultStagedBytesPerLogMax,
+		Journal:                  JournalOff,
+		JournalBytes:             DefaultJournalBytes,
 		IOURing:                  IOURingAuto,
 		RingEntries:              DefaultRingEntries,
 		RingWorkersMax:           DefaultRingWorkersMax,
@@ -239,6 +249,10 @@ func (c Config) problems() []string {
 			fmt.Sprintf("must not exceed StagedBytesMax, which is %d", c.StagedBytesMax))
 	}
 
+	if c.Journal > JournalRequire {
+		v.add("Journal", c.Journal, "is not one of off, auto, require")
+	}
+	v.number("JournalBytes", c.JournalBytes)
 	if c.IOURing > IOURingRequire {
 		v.add("IOURing", c.IOURing, "is not one of auto, off, require")
 	}

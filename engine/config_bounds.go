@@ -48,6 +48,7 @@ func bounds() map[string]bound {
 		"OpenFilesMax":             {OpenFilesMin, math.MaxInt, zeroMeant},
 		"StagedBytesMax":           {1, math.MaxInt64, zeroRefused},
 		"StagedBytesPerLogMax":     {1, math.MaxInt64, zeroRefused},
+		"JournalBytes":             {JournalBytesMin, JournalBytesMax, zeroRefused},
 		"RingEntries":              {RingEntriesMin, RingEntriesMax, zeroRefused},
 		"RingWorkersMax":           {1, WorkersMax, zeroRefused},
 		"PoolWorkers":              {1, WorkersMax, zeroRefused},

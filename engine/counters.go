@@ -14,6 +14,9 @@ type counters struct {
 	producersWriteFailures, producersRebuilt             atomic.Uint64
 	rolls, rollsBackground, rollsFailed, rollsDiscarded  atomic.Uint64
 	reserveFailures                                      atomic.Uint64
+	journalFrames, journalEntries, journalBytes          atomic.Uint64
+	journalCheckpoints, journalReplayed                  atomic.Uint64
+	journalFull, journalBypassed                         atomic.Uint64
 	epochsUnusable, replicaWriteFailures                 atomic.Uint64
 	retentionSegments, retentionBytes, retentionFailures atomic.Uint64
 	readRecords, readBytes                               atomic.Uint64
@@ -34,7 +37,11 @@ func (s *Store) Stats() StoreStats {
 		ProducerSnapshotFailures: c.producersWriteFailures.Load(), ProducerStateRebuilt: c.producersRebuilt.Load(),
 		Rolls: c.rolls.Load(), RollsBackground: c.rollsBackground.Load(),
 		RollsFailed: c.rollsFailed.Load(), RollsDiscarded: c.rollsDiscarded.Load(),
-		ReserveFailures:   c.reserveFailures.Load(),
+		ReserveFailures: c.reserveFailures.Load(),
+		JournalFrames:   c.journalFrames.Load(), JournalEntries: c.journalEntries.Load(), JournalBytes: c.journalBytes.Load(),
+		JournalCheckpoints: c.journalCheckpoints.Load(), JournalReplayed: c.journalReplayed.Load(),
+		JournalFull: c.journalFull.Load(), JournalBypassed: c.journalBypassed.Load(),
+		JournalLagBytes:   s.journal.lagBytes.Load(),
 		RetentionSegments: c.retentionSegments.Load(), RetentionBytes: c.retentionBytes.Load(),
 		RetentionFailures: c.retentionFailures.Load(),
 		ReadRecords:       c.readRecords.Load(), ReadBytes: c.readBytes.Load(),

@@ -27,6 +27,8 @@ const deletedDir = ".deleted"
 //
 // Order, so that any crash leaves the shard whole or gone:
 //
+//  0. the commit journal is told that it holds nothing of the shard: a start would
+//     miss what it holds bytes for;
 //  1. .deleted is there, durably;
 //  2. the shard's directory is renamed into it;
 //  3. the root is flushed, then .deleted. The other way round a filesystem that
@@ -41,6 +43,12 @@ func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
 	defer s.running.Done()
 	if l != nil {
 		err = l.closeForDeletion(ctx)
+	}
+	if err == nil {
+		err = s.journal.fence(name, allSegments)
+	}
+	if err == nil && l != nil {
+		s.journal.forget(l)
 	}
 	if err == nil {
 		err = s.moveAway(ctx, name)

@@ -38,7 +38,7 @@ func (l *Log) beginFlush() *flushPass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := &l.mu.active
-	if l.mu.flushing || l.mu.gate != nil || l.mu.poison != nil || l.mu.closed || l.unsyncedBytesLocked() == 0 {
+	if l.mu.flushing || l.mu.gate != nil || l.mu.poison != nil || l.mu.closed || !l.unflushedLocked() {
 		return nil
 	}
 	p := &flushPass{log: l, started: time.Now(), appends: l.mu.appendsWritten}
@@ -46,9 +46,9 @@ func (l *Log) beginFlush() *flushPass {
 		p.retired, p.retiredFile, p.retiredSize = r, r.file.hold(), r.size
 		p.op = device.Op{Kind: device.Flush, File: p.retiredFile}
 	}
-	if w.synced < w.size {
+	if w.synced < w.filed() {
 		// Unsynced bytes keep the descriptor, so file is there.
-		p.id, p.file, p.size, p.next = w.id, w.file.hold(), w.size, w.next
+		p.id, p.file, p.size, p.next = w.id, w.file.hold(), w.filed(), w.next
 		p.pending = p.retired != nil
 		if !p.pending {
 			p.op = device.Op{Kind: device.Flush, File: p.file}
@@ -199,7 +199,14 @@ func received(results <-chan *device.Op) *device.Op {
 func (l *Log) needsFlush() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.unsyncedBytesLocked() > 0 && l.mu.poison == nil && !l.mu.closed
+	return l.unflushedLocked() && l.mu.poison == nil && !l.mu.closed
+}
+
+// unflushedLocked says that a segment file holds bytes that were not flushed. What the
+// commit journal made durable may be among them; what lags behind it is not.
+func (l *Log) unflushedLocked() bool {
+	r := l.mu.retired
+	return l.mu.active.synced < l.mu.active.filed() || r != nil && r.synced < r.size
 }
 
 // Sync makes everything acknowledged before the call durable, whatever the mode.

@@ -91,6 +91,10 @@ type Log struct {
 		// itself on the device.
 		marked, markSynced recovery.Mark
 	}
+	// journaled is the log's entry in the next frame of the commit journal, the commit
+	// loop's own; pins are the journal's.
+	journaled journalEntry
+	pins      pins
 	// writeOp belongs to the commit loop, flushOp to whoever has the flush's role.
 	writeOp, flushOp device.Op
 	// gathering state, the commit loop's own.
@@ -111,7 +115,12 @@ type writer struct {
 	// size is what was written, synced what is known to be on the device, both
 	// positions in the file.
 	size, synced int64
-	next         uint64
+	// lag is what the commit journal holds of the segment and the file does not yet,
+	// journaled how far the journal made it durable; 0 when it never did.
+	lag       lag
+	journaled int64
+	headerSum uint32
+	next      uint64
 	newest       uint64
 	// entries is the index; the first indexed of them are in the index file.
 	entries []segment.IndexEntry
@@ -210,7 +219,7 @@ func (l *Log) UnsyncedBytes() int64 {
 }
 
 func (l *Log) unsyncedBytesLocked() int64 {
-	n := l.mu.active.size - l.mu.active.synced
+	n := l.mu.active.size - l.mu.active.durableSize()
 	if l.mu.retired != nil {
 		n += l.mu.retired.size - l.mu.retired.synced
 	}

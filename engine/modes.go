@@ -98,3 +98,51 @@ func ParseIOURingMode(text string) (IOURingMode, error) {
 		return IOURingOff, nil
 	}
 }
+
+// JournalMode says whether there is a commit journal.
+type JournalMode uint8
+
+// The modes. The zero value is the default.
+const (
+	// JournalOff commits every batch in its log's own segment.
+	JournalOff JournalMode = iota
+	// JournalAuto has a journal where the filesystem gains by it, once the store
+	// commits often enough to.
+	JournalAuto
+	// JournalRequire makes it when the store opens, or refuses to open.
+	JournalRequire
+)
+
+// String gives the mode as settings write it.
+func (m JournalMode) String() string {
+	switch m {
+	case JournalOff:
+		return "off"
+	case JournalAuto:
+		return "auto"
+	case JournalRequire:
+		return "require"
+	default:
+		return fmt.Sprintf("journal_mode(%d)", uint8(m))
+	}
+}
+
+// ParseJournalMode reads a mode as settings write it: off, auto or require, or a
+// boolean for the first two.
+func ParseJournalMode(text string) (JournalMode, error) {
+	switch strings.ToLower(text) {
+	case "auto":
+		return JournalAuto, nil
+	case "require":
+		return JournalRequire, nil
+	}
+	on, err := parseBool(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not one of off, auto, require", text)
+	case on:
+		return JournalAuto, nil
+	default:
+		return JournalOff, nil
+	}
+}

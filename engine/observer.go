@@ -56,6 +56,16 @@ type StoreStats struct {
 	Rolls, RollsBackground, RollsFailed, RollsDiscarded uint64
 	// ReserveFailures counts preallocations that failed after a segment's first.
 	ReserveFailures uint64
+	// JournalFrames, JournalEntries and JournalBytes count what was written to the commit
+	// journal, JournalCheckpoints the passes that brought segments up to it, JournalFull
+	// and JournalBypassed the frames that found no free file and the batches that were
+	// committed in their segments for it. JournalReplayed counts the entries that opening
+	// the store brought to their segments.
+	JournalFrames, JournalEntries, JournalBytes uint64
+	JournalCheckpoints, JournalReplayed         uint64
+	JournalFull, JournalBypassed                uint64
+	// JournalLagBytes is what the journal holds and segments do not yet, over all logs.
+	JournalLagBytes int64
 	// RetentionSegments, RetentionBytes and RetentionFailures count what
 	// retention deleted and the passes that failed.
 	RetentionSegments, RetentionBytes, RetentionFailures uint64

@@ -68,8 +68,14 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 			return nil, errors.Join(s.identityProblem("open", err), s.giveUp())
 		}
 	}
+	if err := s.replayJournal(); err != nil {
+		return nil, errors.Join(&LogError{Label: root, Op: "open", Err: err}, s.giveUp())
+	}
 	s.space.look()
 	s.startTimers()
+	if err := s.journal.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
 	if !single {
 		s.reclaimLeftovers()
 	}
@@ -94,6 +100,7 @@ func newStore(root string, cfg Config) *Store {
 		fs = device.OS()
 	}
 	s.fs = newLimitedFS(fs)
+	s.journal = newCommitJournal(s)
 	s.signals.New = func() any { return make(chan struct{}, 1) }
 	sealed, writers := descriptorBounds(cfg)
 	s.sealed, s.writers = newSealedCache(sealed), newWriterCache(writers)

@@ -147,17 +147,9 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 		return nil, &LogError{Label: label, Op: "open", Err: err}
 	}
 	producers := s.readProducers(dir)
-	recovered, err := recovery.Open(s.disk(), dir, label, recovery.Policy{
-		RepairChecksumTail: s.cfg.RepairChecksumTail,
-		VerifyAllOnOpen:    s.cfg.VerifyAllOnOpen,
-		IndexSpacingBytes:  s.cfg.IndexSpacingBytes,
-		PlacedBase:         opts.Base,
-		SideCopiesKept:     s.cfg.SideCopiesKept,
-		FileMode:           s.cfg.FileMode,
-		DirMode:            s.cfg.DirMode,
-		NowMicros:          s.nowMicros,
-		Marked:             producers.marked,
-	})
+	policy := s.recoveryPolicy()
+	policy.PlacedBase, policy.Marked = opts.Base, producers.marked
+	recovered, err := recovery.Open(s.disk(), dir, label, policy)
 	if err == nil {
 		err = s.dropPastTail(dir, label, &beside, recovered.Active.NextOffset)
 	}
@@ -178,12 +170,26 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 	return l, nil
 }
 
+// recoveryPolicy is what the configuration says of recovery.
+func (s *Store) recoveryPolicy() recovery.Policy {
+	return recovery.Policy{
+		RepairChecksumTail: s.cfg.RepairChecksumTail,
+		VerifyAllOnOpen:    s.cfg.VerifyAllOnOpen,
+		IndexSpacingBytes:  s.cfg.IndexSpacingBytes,
+		SideCopiesKept:     s.cfg.SideCopiesKept,
+		FileMode:           s.cfg.FileMode,
+		DirMode:            s.cfg.DirMode,
+		NowMicros:          s.nowMicros,
+	}
+}
+
 func (s *Store) newLog(dir, label string, r *recovery.Recovered, beside replication, opts LogOptions) *Log {
 	l := &Log{
 		store: s, cfg: opts.apply(s.cfg), dir: dir, label: label, report: r.Report, follower: opts.Follower,
-		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax),
+		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax), journaled: journalEntry{done: make(chan error, 1)},
 		maintenance: make(chan struct{}, 1), sidecars: make(chan struct{}, 1), applying: make(chan struct{}, 1),
 	}
+	l.journaled.log = l
 	l.commitFn = func() { l.commit(nil) }
 	l.flushFn = func() { s.flushLogs([]*Log{l}, nil) }
 	a := r.Active

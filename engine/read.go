@@ -28,6 +28,18 @@ type livePart struct {
 	d       segment.Descriptor
 	file    *openFile // nil when the log gave it up
 	entries []segment.IndexEntry
+	// lag is the end of the segment that is in memory; its file is set by whoever reads.
+	lag lagReader
+}
+
+// reader reads the part: from the file, and what is not there from memory.
+func (p *livePart) reader(file io.ReaderAt) io.ReaderAt {
+	if len(p.lag.writing)+len(p.lag.staged) == 0 {
+		return file
+	}
+	r := p.lag
+	r.file = file
+	return r
 }
 
 // planRead captures the bounds; start must lie in [base, tail).
@@ -57,12 +69,13 @@ func (l *Log) liveLocked(w *writer) livePart {
 	part := livePart{d: w.descriptor(), entries: w.entries}
 	// Under on_commit, and after a failure, readers see what is durable only.
 	if l.cfg.FsyncMode == FsyncOnCommit || l.mu.poison != nil {
-		part.d.Size = w.synced
+		part.d.Size = w.durableSize()
 		part.d.NextOffset = max(w.base, min(w.next, l.mu.durable))
 	}
 	if w.file != nil {
 		part.file = w.file.hold()
 	}
+	part.lag = lagReader{from: w.filed(), writing: w.lag.writing, staged: w.lag.staged}
 	return part
 }
 
@@ -203,7 +216,7 @@ func (l *Log) readPlanned(p *readPlan, start uint64, budget *segment.Budget) ([]
 		}
 		var full bool
 		var err error
-		out, next, full, err = l.readSegment(file, part.d, part.entries, next, budget, out)
+		out, next, full, err = l.readSegment(part.reader(file), part.d, part.entries, next, budget, out)
 		file.release()
 		if err != nil || full {
 			return out, err

@@ -235,7 +235,9 @@ func (l *Log) removeOldest(d segment.Descriptor) (removed bool, err error) {
 	if err != nil {
 		return false, &LogError{Label: l.label, Op: "retention", Err: err}
 	}
-	err = l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID)))
+	if err = l.store.journal.fence(l.name, d.ID); err == nil {
+		err = l.store.fs.Remove(filepath.Join(l.dir, segment.IndexName(d.ID)))
+	}
 	if err == nil || device.IsNotExist(err) {
 		removed, err = l.unlistAndRemove(d)
 	}

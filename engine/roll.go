@@ -71,6 +71,9 @@ func (l *Log) sealActive() error {
 		return l.openFailed(err)
 	}
 	l.awaitReservation()
+	if err := l.settleLag(); err != nil {
+		return err
+	}
 	if err := l.sealSegment(w); err != nil {
 		l.store.counters.syncFailures.Add(1)
 		return l.poisonWith(err)
@@ -175,6 +178,7 @@ func (l *Log) swap(next writer, retire bool) {
 	l.notifyLocked()
 	l.mu.Unlock()
 	l.store.writers.opened(l)
+	l.store.journal.leftBehind(l)
 	switch {
 	case !former.hasRecords():
 		l.removeEmpty(former)

@@ -46,6 +46,13 @@ func (s *solo) alone(l *Log) bool {
 	return s.streak.Add(1) > soloStreak
 }
 
+// shared notes a commit of several logs at once.
+func (s *solo) shared() {
+	if s.log.Load() != nil {
+		s.log.Store(nil)
+	}
+}
+
 // inlinePlaces are where the operations that run inline are under way. No queue
 // sees them, and a device that hangs holds them as it holds a queue's.
 type inlinePlaces struct {

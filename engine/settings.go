@@ -84,6 +84,12 @@ func Variables() []Variable {
 		mode("FELIX_DURABLE_DIR_MODE", "0750", "permissions of new directories, octal", "DirMode",
 			func(c *Config) *fs.FileMode { return &c.DirMode }),
 		{
+			"FELIX_DURABLE_COMMIT_JOURNAL", "off", "off: each log commits in its segments; auto: on_commit appends of all logs share one journal where it pays; require: share it or refuse to start", "Journal",
+			func(c *Config, text string) (err error) { c.Journal, err = ParseJournalMode(text); return err },
+		},
+		integer("FELIX_DURABLE_COMMIT_JOURNAL_BYTES", "67108864", "bytes of disk the commit journal takes", "JournalBytes",
+			func(c *Config) *int64 { return &c.JournalBytes }),
+		{
 			"FELIX_STORAGE_IO_URING", "1", "1: io_uring, else the blocking pool; 0: the pool; require: io_uring or refuse to start", "IOURing",
 			func(c *Config, text string) (err error) { c.IOURing, err = ParseIOURingMode(text); return err },
 		},

@@ -36,6 +36,7 @@ type Store struct {
 	opening      chan struct{}
 	// single: a shard was opened by itself, without the root it lies in.
 	single      bool
+	journal     *commitJournal
 	identity    identity
 	markers     markers
 	allocateOff atomic.Bool
@@ -211,6 +212,7 @@ func (s *Store) Close(ctx context.Context) error {
 		// must stay.
 		return errors.Join(errs...)
 	}
+	errs = append(errs, s.journal.close())
 	late, err := s.noteStopped(ctx)
 	if lost := s.queue.Stats().Lost; lost != nil {
 		err = errors.Join(err, &BackendLostError{Root: s.root, Cause: lost})

@@ -16,7 +16,8 @@ import (
 // Order, so that any crash leaves a contiguous log that holds at least
 // everything below offset, and no read ever meets a file that is being cut:
 //
-//  1. what was written is flushed;
+//  1. what was written is flushed, and the commit journal told that it holds nothing
+//     of this log: a start would bring back what is cut, or find it missing;
 //  2. the survivor (the newest segment that begins below offset, else the
 //     oldest) is read up to the cut, and readers and the log's own picture are
 //     switched to it as it will be; nothing was changed on disk so far;
@@ -99,6 +100,9 @@ func (l *Log) cutBack(ctx context.Context, offset uint64) error {
 	if err := l.flushActive(); err != nil {
 		return err
 	}
+	if err := l.store.journal.fence(l.name, allSegments); err != nil {
+		return l.usable("truncate", err)
+	}
 	if err := l.truncateTo(ctx, offset); err != nil {
 		return err
 	}
@@ -107,6 +111,9 @@ func (l *Log) cutBack(ctx context.Context, offset uint64) error {
 
 // flushActive makes everything written durable. The caller has the log to itself.
 func (l *Log) flushActive() error {
+	if err := l.settleLag(); err != nil {
+		return err
+	}
 	w := &l.mu.active
 	if w.synced == w.size {
 		return nil

@@ -30,12 +30,15 @@ func (l *Log) write(b *batch) {
 		return
 	}
 	w := &l.mu.active
-	l.mu.Lock()
-	atSynced := w.synced == b.pos
-	l.mu.Unlock()
 	if w.size != b.pos {
 		panic("engine: a batch does not start where the segment ends")
 	}
+	if done := l.writeJournal(b, started); done {
+		return
+	}
+	l.mu.Lock()
+	atSynced := w.synced == b.pos
+	l.mu.Unlock()
 
 	onCommit := l.cfg.FsyncMode == FsyncOnCommit
 	op := &l.writeOp
@@ -70,6 +73,29 @@ func (l *Log) write(b *batch) {
 	l.publish(b, durable, started)
 }
 
+// writeJournal makes a batch durable by the commit journal, where that may have it.
+// Otherwise the segment is written: not before it holds all that lags behind the
+// journal, since a write past bytes that are not there would leave a hole.
+func (l *Log) writeJournal(b *batch, started time.Time) (done bool) {
+	j := l.store.journal
+	if j.takes(l, b) {
+		switch err := j.commit(l, b); {
+		case err == nil:
+			l.publish(b, true, started)
+			return true
+		case !errors.Is(err, errNoJournalRoom):
+			l.fail(b, l.poisonWith(err))
+			return true
+		}
+		l.store.counters.journalBypassed.Add(1)
+	}
+	if err := l.settleLag(); err != nil {
+		l.fail(b, err)
+		return true
+	}
+	return false
+}
+
 // stillNamed fails when a segment lost its name: a record in such a file does
 // not survive the process, however durable its bytes are.
 func (l *Log) stillNamed(file device.File, pos int64) error {
@@ -99,7 +125,7 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	l.mu.appendsWritten += uint64(b.appends)
 	fanIn, waiting := uint64(0), int64(0)
 	if durable {
-		w.synced = b.end()
+		l.coverLocked(b)
 		l.mu.durable = b.next
 		fanIn = l.mu.appendsWritten - l.mu.appendsSynced
 		l.mu.appendsSynced = l.mu.appendsWritten
@@ -122,6 +148,23 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	l.store.becameDirty(l, !durable)
 	l.writeIndex(false)
 	l.maybePrepareRoll()
+}
+
+// coverLocked notes where a durable batch is durable: in its segment, or in the
+// journal, behind which the segment lags from here on.
+func (l *Log) coverLocked(b *batch) {
+	w := &l.mu.active
+	if b.sequence == 0 {
+		w.synced = b.end()
+		return
+	}
+	w.lag.add(b.buf)
+	w.journaled = b.end()
+	j := l.store.journal
+	j.published(l)
+	if j.lagBytes.Add(int64(len(b.buf))) > journalLagTotalMax/2 || len(w.lag.staged) > journalLagKick {
+		j.wakeCheckpointer()
+	}
 }
 
 // perform runs a data-path operation by the route the rule gives it.

@@ -96,7 +96,10 @@ func (s *Store) makeRoom(l *Log) {
 	// and go on as soon as one of them has made room.
 	candidates = candidates[:min(roomFlush, len(candidates))]
 	judged := make(chan *Log, len(candidates))
-	go s.flushLogs(candidates, func(other *Log) { judged <- other })
+	go func() {
+		s.journal.checkpoint(candidates)
+		s.flushLogs(candidates, func(other *Log) { judged <- other })
+	}()
 	for range candidates {
 		if other := <-judged; other.giveUpFile() && c.open() < c.max {
 			return
@@ -142,6 +145,9 @@ func (l *Log) dropReservation() {
 // caller holds the commit role. That the length stays the same makes it need no
 // flush, and a failure costs only blocks.
 func (l *Log) giveBackBlocks() {
+	if l.settleLag() != nil {
+		return // and the log is poisoned
+	}
 	w := &l.mu.active
 	if err := w.file.Truncate(w.size); err != nil {
 		l.store.logger.Warn("reserved blocks could not be freed", "log", l.label, "error", err)

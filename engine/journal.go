@@ -1,0 +1,414 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/journal"
+)
+
+// The commit journal: under on_commit, with one file per shard, many shards cost a
+// flush each, and each of those a commit of the filesystem's own. So batches of all
+// logs share frames of one journal instead, written over blocks that were written
+// before, one frame at a time. The segments follow later, merged and in the
+// background; until a log's bytes are synced there, the frames that hold them are
+// not written over.
+//
+//	commit loops ─ stage an entry ─┬─ lead: gather ─ build a frame ─ one dsync write
+//	                               │        ─ hand over ─ next frame
+//	                               └─ wait for the frame
+//	each of them   publish: the batch is durable; its bytes wait in memory (lag)
+//	checkpoint     lag ─ write to the segment ─ flush ─ its frames are not needed
+//
+// DESIGN: docs/format.md has the layout, docs/durability.md the rules.
+type commitJournal struct {
+	store *Store
+	// state changes under mu and is looked at without it.
+	state atomic.Int32
+	// commits counts commits that could have used the journal, until it is made.
+	commits atomic.Int64
+	// kick asks the checkpointer to make files free.
+	kick chan struct{}
+	// stagedCount mirrors len(mu.staged), lagBytes what lags in all logs.
+	stagedCount, lagBytes atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		// reason says why there is no journal.
+		reason string
+		// sequence is that of the last frame that is durable.
+		sequence uint64
+		staged   []*journalEntry
+		leading  bool
+		// oldest is the lowest sequence that a segment may still need; it may lag.
+		// told is the highest that a durable frame says.
+		oldest, told uint64
+		// pinned are the logs with bytes that no segment holds durably.
+		pinned map[*Log]struct{}
+		// shards has, per directory, what frames hold of it.
+		shards map[string]journaledShard
+		broken error
+	}
+	// The leader's own, and the opener's before.
+	epoch  uint64
+	files  []journalFile
+	active int
+	pos    int64
+	buf    []byte
+	op     device.Op
+	taken  []*journalEntry
+	last   struct {
+		released int64
+		at       time.Time
+		flush    time.Duration
+	}
+}
+
+// The states of a journal.
+const (
+	journalOff int32 = iota
+	journalUnmade
+	journalMaking
+	journalReady
+	journalBroken
+	journalClosed
+)
+
+// journaledShard is the highest sequence with an entry of a shard, and with one of
+// a segment that it has left behind.
+type journaledShard struct{ last, sealed uint64 }
+
+// journalEntry is what one log, or one fence, wants in the next frame.
+type journalEntry struct {
+	journal.Entry
+	log  *Log // nil for a fence
+	done chan error
+	// sequence is the frame's, once done was sent nil.
+	sequence uint64
+}
+
+// pins are the lowest sequences that hold bytes of a log, by where the bytes are on
+// their way to the segment; 0 for none. commitJournal.mu guards them.
+type pins struct{ framed, lagging, writing uint64 }
+
+func (p pins) oldest() uint64 {
+	oldest := uint64(0)
+	for _, sequence := range []uint64{p.framed, p.lagging, p.writing} {
+		if sequence != 0 && (oldest == 0 || sequence < oldest) {
+			oldest = sequence
+		}
+	}
+	return oldest
+}
+
+// What goes into the journal.
+const (
+	// journalBatchMax is the size up to which a batch is journaled: written twice, a
+	// larger one costs more than the flush it saves.
+	journalBatchMax = 64 << 10
+	// journalLagMax bounds what lags of one log, journalLagTotalMax of all: a batch
+	// beyond is committed in its segment.
+	journalLagMax      = 1 << 20
+	journalLagTotalMax = 64 << 20
+	// journalLagKick is what lags of one log when it is written down early.
+	journalLagKick = journalLagMax / 4
+	// journalAfter is how many commits it takes under auto before the files are made:
+	// a store that commits now and then has no use for them.
+	journalAfter = 1024
+)
+
+var errNoJournalRoom = errors.New("no file of the commit journal is free")
+
+func newCommitJournal(s *Store) *commitJournal {
+	j := &commitJournal{store: s, kick: make(chan struct{}, 1)}
+	j.mu.pinned, j.mu.shards = make(map[*Log]struct{}), make(map[string]journaledShard)
+	return j
+}
+
+// takes says whether the commit loop of l may journal b. The batch's segment must
+// have its header on the device and blocks for all of the batch, and everything
+// below the batch must be durable, in one place or the other.
+func (j *commitJournal) takes(l *Log, b *batch) bool {
+	if l.cfg.FsyncMode != FsyncOnCommit || !j.wanted() {
+		return false
+	}
+	w := &l.mu.active
+	if len(b.buf) > journalBatchMax || j.lagBytes.Load() > journalLagTotalMax || w.reserve.bytes < b.end() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return w.synced >= segmentBegins && w.durableSize() == b.pos && w.lag.bytes() <= journalLagMax
+}
+
+// wanted counts a commit and has the files made when it is time for that.
+func (j *commitJournal) wanted() bool {
+	switch j.state.Load() {
+	case journalReady:
+		return true
+	case journalUnmade:
+		if j.commits.Add(1) >= journalAfter {
+			j.makeBeside()
+		}
+	}
+	return false
+}
+
+// commit makes a batch durable by a frame. errNoJournalRoom says that the journal
+// did not take it; any other error is final for the store.
+func (j *commitJournal) commit(l *Log, b *batch) error {
+	w := &l.mu.active
+	e := &l.journaled
+	e.Kind, e.Shard = journal.Data, l.name
+	e.Segment, e.BaseOffset, e.HeaderCRC = w.id, w.base, w.headerCRC()
+	e.Position, e.First, e.Last, e.Bytes = b.pos, b.first, b.next-1, b.buf
+	err := j.append(e)
+	e.Bytes = nil
+	b.sequence = e.sequence
+	return err
+}
+
+// append puts an entry into the next frame and waits for it, writing that frame
+// itself when nobody else writes.
+func (j *commitJournal) append(e *journalEntry) error {
+	e.sequence = 0
+	j.mu.Lock()
+	if j.state.Load() != journalReady {
+		err := j.mu.broken
+		j.mu.Unlock()
+		if err == nil {
+			err = errNoJournalRoom
+		}
+		return err
+	}
+	j.mu.staged = append(j.mu.staged, e)
+	j.stagedCount.Store(int64(len(j.mu.staged)))
+	lead := !j.mu.leading
+	j.mu.leading = true
+	j.mu.Unlock()
+	if lead {
+		j.lead(e)
+	}
+	return <-e.done
+}
+
+// lead writes frames: until own's is written, when the rest goes to a goroutine, or
+// until there is nothing more to write.
+func (j *commitJournal) lead(own *journalEntry) {
+	for {
+		j.gather()
+		entries := j.take()
+		if entries == nil {
+			return
+		}
+		waiting := j.stagedCount.Load()
+		started := time.Now()
+		sequence, err := j.writeFrame(entries)
+		mine := false
+		for _, e := range entries {
+			mine = mine || e == own
+			e.sequence = sequence
+			e.done <- err // has room
+		}
+		j.last.released, j.last.at = int64(len(entries))+waiting, time.Now()
+		j.last.flush = j.last.at.Sub(started)
+		if mine {
+			j.passOn()
+			return
+		}
+	}
+}
+
+// passOn ends a commit loop's turn as the leader.
+func (j *commitJournal) passOn() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.mu.staged) > 0 {
+		go j.lead(nil)
+		return
+	}
+	j.mu.leading = false
+}
+
+// gather is the pause of Log.gather for the logs that the last frame released.
+func (j *commitJournal) gather() {
+	if j.last.released <= 1 || j.stagedCount.Load() >= j.last.released {
+		return
+	}
+	bound := min(j.last.flush/gatherFraction, gatherMax)
+	for j.stagedCount.Load() < j.last.released && time.Since(j.last.at) < bound {
+		gatherYield()
+	}
+}
+
+// take gives the entries of the next frame; nil ends the leader's turn.
+func (j *commitJournal) take() []*journalEntry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	size, frameMax := journal.HeaderBytes, min(journal.FrameBytesMax, j.store.journalFileBytes()/2)
+	j.taken = j.taken[:0]
+	for _, e := range j.mu.staged {
+		if size += e.EncodedBytes(); int64(size) > frameMax && len(j.taken) > 0 {
+			break
+		}
+		j.taken = append(j.taken, e)
+	}
+	rest := copy(j.mu.staged, j.mu.staged[len(j.taken):])
+	clear(j.mu.staged[rest:])
+	j.mu.staged = j.mu.staged[:rest]
+	j.stagedCount.Store(int64(rest))
+	if len(j.taken) == 0 {
+		j.mu.leading = false
+		return nil
+	}
+	return j.taken
+}
+
+// writeFrame makes entries durable and gives the frame's sequence.
+//
+// Order: the entries are pinned before their frame is written, so that no later
+// frame says they are not needed; a frame is durable before the next is begun.
+func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
+	j.mu.Lock()
+	if j.mu.broken != nil {
+		defer j.mu.Unlock()
+		return 0, j.mu.broken
+	}
+	j.mu.Unlock()
+	fences := true
+	size := journal.HeaderBytes
+	for _, e := range entries {
+		fences = fences && e.log == nil
+		size += e.EncodedBytes()
+	}
+	if err := j.findRoom(journal.PaddedBytes(size), fences); err != nil {
+		return 0, err
+	}
+	sequence, oldest := j.pin(entries)
+	frame, err := j.build(entries, size, journal.Header{
+		Epoch: j.epoch, Sequence: sequence, OldestNeeded: oldest, Entries: uint32(len(entries)),
+	})
+	if err != nil {
+		j.unpin(entries)
+		return 0, fmt.Errorf("%w: %w", errNoJournalRoom, err)
+	}
+	if err := j.writeAt(frame, entries); err != nil {
+		return 0, j.fail(err)
+	}
+	j.framed(entries, sequence, oldest)
+	return sequence, nil
+}
+
+// pin gives the next frame's sequence and the oldest that it says is needed.
+func (j *commitJournal) pin(entries []*journalEntry) (sequence, oldest uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	sequence = j.mu.sequence + 1
+	for _, e := range entries {
+		if e.log != nil {
+			e.log.pins.framed = sequence
+			j.mu.pinned[e.log] = struct{}{}
+		}
+	}
+	return sequence, min(j.mu.oldest, sequence)
+}
+
+// unpin takes back what pin did for a frame that was not written.
+func (j *commitJournal) unpin(entries []*journalEntry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range entries {
+		if e.log != nil {
+			e.log.pins.framed = 0
+			j.dropUnpinnedLocked(e.log)
+		}
+	}
+}
+
+func (j *commitJournal) dropUnpinnedLocked(l *Log) {
+	if l.pins.oldest() == 0 {
+		delete(j.mu.pinned, l)
+	}
+}
+
+// build encodes a frame into the leader's buffer.
+func (j *commitJournal) build(entries []*journalEntry, size int, h journal.Header) ([]byte, error) {
+	if need := int(journal.PaddedBytes(size)); cap(j.buf) < need {
+		bigger, err := j.store.arena.Take(need)
+		if err != nil {
+			return nil, err
+		}
+		j.store.arena.Give(j.buf)
+		j.buf = bigger
+	}
+	frame := j.buf[:journal.HeaderBytes]
+	for _, e := range entries {
+		frame = journal.AppendEntry(frame, &e.Entry)
+	}
+	return journal.Seal(frame, h), nil
+}
+
+// writeAt writes a frame by the route of the rule for dsync writes, and accounts
+// for its place.
+func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
+	s, f := j.store, &j.files[j.active]
+	j.op.Kind, j.op.File, j.op.Buf, j.op.Pos = device.WriteDsync, f.file, frame, j.pos
+	place, inline := 0, false
+	if len(entries) == 1 && entries[0].log != nil {
+		place, inline = s.inline(entries[0].log, &j.op)
+	} else {
+		s.solo.shared()
+	}
+	var err error
+	if inline {
+		err = s.performInline(&j.op, place)
+	} else {
+		err = s.do(&j.op)
+	}
+	if device.ClassOf(err) == device.ClassOutcomeUnknown {
+		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
+	}
+	if err != nil {
+		return err
+	}
+	j.op.Buf = nil
+	j.pos += int64(len(frame))
+	s.counters.journalFrames.Add(1)
+	s.counters.journalBytes.Add(uint64(len(frame)))
+	s.counters.journalEntries.Add(uint64(len(entries)))
+	return nil
+}
+
+// framed notes a frame that is durable.
+func (j *commitJournal) framed(entries []*journalEntry, sequence, oldest uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.sequence = sequence
+	j.mu.told = max(j.mu.told, oldest)
+	j.files[j.active].last = sequence
+	for _, e := range entries {
+		shard := j.mu.shards[e.Shard]
+		shard.last = sequence
+		j.mu.shards[e.Shard] = shard
+	}
+}
+
+// fail ends the journal: whether the frame is on the device is unknown, and so is
+// what a frame after it would find. Every log is poisoned, and what was
+// acknowledged stays in the journal for the next start.
+func (j *commitJournal) fail(cause error) error {
+	j.mu.Lock()
+	if j.mu.broken == nil {
+		j.mu.broken = fmt.Errorf("the commit journal could not be written: %w", cause)
+		j.state.Store(journalBroken)
+	}
+	err := j.mu.broken
+	j.mu.Unlock()
+	j.store.counters.syncFailures.Add(1)
+	go j.store.poisonAll(err)
+	return err
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"io"
+
+	"felix.local/felix/journal"
+	"felix.local/felix/segment"
+)
+
+// segmentBegins is where the first record of a segment stands.
+const segmentBegins = int64(segment.HeaderSize)
+
+// lag is what the journal made durable of the active segment and the segment itself
+// does not hold durably yet. It ends where the segment ends. Bytes are never changed
+// once they are there, so that readers may keep a slice of it.
+type lag struct {
+	// writing is under way to the segment, staged follows it.
+	writing, staged []byte
+}
+
+func (g *lag) bytes() int64 { return int64(len(g.writing) + len(g.staged)) }
+
+func (g *lag) add(b []byte) { g.staged = append(g.staged, b...) }
+
+// durableSize is the position up to which records are durable, in the segment or in
+// the journal.
+func (w *writer) durableSize() int64 { return max(w.synced, w.journaled) }
+
+// filed is the position up to which the file itself holds the records.
+func (w *writer) filed() int64 { return w.size - w.lag.bytes() }
+
+// headerCRC tells this segment from another one of its id. The commit loop calls it.
+func (w *writer) headerCRC() uint32 {
+	if w.headerSum == 0 {
+		header := segment.Header{Version: w.version, BaseOffset: w.base, CreatedAtMicros: w.createdAt}
+		w.headerSum = journal.Checksum(header.AppendTo(nil))
+	}
+	return w.headerSum
+}
+
+// lagReader reads a segment whose end is still in memory.
+type lagReader struct {
+	file io.ReaderAt
+	// from is where writing stands in the segment; staged follows it.
+	from            int64
+	writing, staged []byte
+}
+
+// ReadAt follows io.ReaderAt.
+func (r lagReader) ReadAt(p []byte, pos int64) (n int, err error) {
+	if pos < r.from {
+		n, err = r.file.ReadAt(p[:min(int64(len(p)), r.from-pos)], pos)
+		if err != nil && (err != io.EOF || pos+int64(n) < r.from) || n == len(p) {
+			return n, err
+		}
+		pos += int64(n)
+	}
+	at := pos - r.from
+	for _, part := range [][]byte{r.writing, r.staged} {
+		if at < int64(len(part)) {
+			n += copy(p[n:], part[max(at, 0):])
+		}
+		at -= int64(len(part))
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
