@@ -121,7 +121,7 @@ type writer struct {
 	journaled int64
 	headerSum uint32
 	next      uint64
-	newest       uint64
+	newest    uint64
 	// entries is the index; the first indexed of them are in the index file.
 	entries []segment.IndexEntry
 	indexed int
