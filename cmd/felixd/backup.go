@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,7 +74,10 @@ func (c *backupCommand) Run(a *app) error {
 	// A walk does not enter a link: of one, only the shards would be copied.
 	c.Dir = resolved(c.Dir)
 	partial := c.To + ".partial"
-	if err := c.check(partial); err != nil {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if err := c.claim(partial); err != nil {
 		return err
 	}
 	copier := &copier{app: a, out: a.output(c.outputFlags), policy: policy, from: c.Dir, to: partial}
@@ -95,7 +99,7 @@ func (c *backupCommand) Run(a *app) error {
 	return nil
 }
 
-func (c *backupCommand) check(partial string) error {
+func (c *backupCommand) check() error {
 	info, err := os.Stat(c.Dir)
 	switch {
 	case err != nil:
@@ -115,12 +119,44 @@ func (c *backupCommand) check(partial string) error {
 	if _, err := os.Lstat(filepath.Join(c.Dir, engine.RestoringName)); err == nil {
 		return fmt.Errorf("%s: a restore into this directory did not finish, there is nothing to copy", c.Dir)
 	}
-	for _, path := range []string{c.To, partial} {
-		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s is there already; name another directory, or remove it", path), err)
-		}
+	return absent(c.To)
+}
+
+// claim makes the directory that is copied to. Of two backups to one name the second
+// finds it there, or what it was renamed to.
+func (c *backupCommand) claim(partial string) error {
+	err := os.Mkdir(partial, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return &takenError{Path: partial, Reason: "another backup to this name is under way, or one did not finish; name another, or wait for it, or remove the directory"}
+	case err != nil:
+		return err
 	}
-	return nil
+	like, err := os.Stat(c.Dir)
+	if err = errors.Join(err, absent(c.To)); err != nil {
+		return errors.Join(err, os.Remove(partial))
+	}
+	return resemble(partial, like)
+}
+
+// takenError says that a copy cannot have a name.
+type takenError struct {
+	Path, Reason string
+}
+
+func (e *takenError) Error() string { return e.Path + " is there already: " + e.Reason }
+
+// absent refuses a name that something has.
+func absent(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		return &takenError{Path: path, Reason: "name another directory, or remove it"}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return err
+	}
 }
 
 // inside says that path is dir, or lies in it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -32,14 +33,66 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// write makes a file of the copy like the one of the same name.
-func (c *copier) write(name string, content io.Reader) error {
-	info, err := os.Stat(filepath.Join(c.from, name))
+// wholeFile is the length of a file as it is when it is copied.
+const wholeFile = -1
+
+// copyFile copies so many bytes of a file of a shard, and completes the imprint of
+// what was copied unless that is nil. What is appended meanwhile is left out, so that
+// a log that grows does not keep the copy from ending.
+func (c *copier) copyFile(name string, length int64, p *imprint, e *copiedEvent) error {
+	return read(filepath.Join(c.from, name), func(from *os.File, info fs.FileInfo) error {
+		if length == wholeFile {
+			length = info.Size()
+		}
+		var content io.Reader = &stoppable{c: c, r: from, left: length}
+		sum := newSum()
+		if p != nil {
+			content = io.TeeReader(content, sum)
+			p.state, p.settled = stateOf(info, c.time())
+		}
+		if err := c.add(name, content, length, info, e); err != nil {
+			return err
+		}
+		if p != nil {
+			p.sum, p.summed = sum.Sum32(), true
+		}
+		return nil
+	})
+}
+
+// add makes a file of a shard in the copy.
+func (c *copier) add(name string, content io.Reader, length int64, like fs.FileInfo, e *copiedEvent) error {
+	if err := c.writeFrom(name, content, like); err != nil {
+		return err
+	}
+	e.Files++
+	e.Bytes += length
+	if c.copied != nil {
+		c.copied(name)
+	}
+	return nil
+}
+
+// leaveOut takes a file of a shard from the copy.
+func (c *copier) leaveOut(name string, e *copiedEvent) error {
+	path := filepath.Join(c.to, name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	e.Files--
+	e.Bytes -= info.Size()
+	return os.Remove(path)
+}
+
+// write makes a small file of the root in the copy.
+func (c *copier) write(name string, content []byte) error {
+	like, err := os.Stat(filepath.Join(c.from, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		info, err = os.Stat(c.from) // it went away; a file like others
+		like, err = os.Stat(c.from) // it went away; a file like others
 	}
 	if err == nil {
-		err = c.writeFrom(name, content, info)
+		err = c.writeFrom(name, bytes.NewReader(content), like)
 	}
 	if err == nil {
 		c.files++
@@ -57,15 +110,22 @@ func (c *copier) writeFrom(name string, content io.Reader, like fs.FileInfo) err
 	}
 	_, err = io.Copy(f, content)
 	if err == nil {
-		err = f.Chmod(like.Mode().Perm() & 0o666)
-	}
-	if err == nil {
-		err = own(path, like)
+		err = resemble(path, like)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// resemble gives a copy the permissions and, where that may be given, the owner of the
+// original. A directory can be used by its owner in any case.
+func resemble(path string, like fs.FileInfo) error {
+	mode := like.Mode().Perm() & 0o666
+	if like.IsDir() {
+		mode = like.Mode().Perm() | 0o700
+	}
+	return errors.Join(os.Chmod(path, mode), own(path, like))
 }
 
 // own gives a copy the owner of the original, which only root may.
@@ -101,7 +161,7 @@ func (c *copier) makeDir(name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Chmod(path, like.Mode().Perm()|0o700), own(path, like))
+	return resemble(path, like)
 }
 
 // flushDirs makes every name in the copy durable.

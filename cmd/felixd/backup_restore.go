@@ -9,6 +9,7 @@ import (
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
+	"felix.local/felix/sidecar"
 )
 
 type restoreCommand struct {
@@ -74,6 +75,9 @@ func (c *restoreCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.ownStorageID(); err != nil {
+		return err
+	}
 	if err := errors.Join(os.Remove(filepath.Join(c.Dir, engine.RestoringName)), flushDir(c.Dir), flushDir(filepath.Dir(c.Dir))); err != nil {
 		return err
 	}
@@ -112,9 +116,13 @@ func (c *restoreCommand) check() error {
 	return err
 }
 
-// begin takes the root for the restore and marks it as not whole.
+// begin takes the root for the restore and marks it as not whole. A root that was
+// there already becomes like the copy's as well, if root restores it: the server
+// that is to use it may run as somebody else.
 func (c *restoreCommand) begin() (unlock func() error, err error) {
-	if err := os.Mkdir(c.Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Mkdir(c.Dir, 0o750)
+	made := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	lock, err := device.OS().Lock(c.Dir, false)
@@ -122,10 +130,29 @@ func (c *restoreCommand) begin() (unlock func() error, err error) {
 		return nil, err
 	}
 	err = c.mark()
+	if err == nil && (made || os.Geteuid() == 0) {
+		var like fs.FileInfo
+		if like, err = os.Stat(c.From); err == nil {
+			err = resemble(c.Dir, like)
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock.Close, nil
+}
+
+// ownStorageID gives the new storage id to who owns the copy's, durably.
+func (c *restoreCommand) ownStorageID() error {
+	like, err := os.Stat(filepath.Join(c.From, sidecar.StorageIDName))
+	if errors.Is(err, fs.ErrNotExist) {
+		like, err = os.Stat(c.From)
+	}
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.Dir, sidecar.StorageIDName)
+	return read(path, func(f *os.File, _ fs.FileInfo) error { return errors.Join(own(path, like), f.Sync()) })
 }
 
 func (c *restoreCommand) mark() error {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"felix.local/felix/engine"
 	"felix.local/felix/recovery"
@@ -32,15 +34,18 @@ type copier struct {
 	policy   recovery.Policy
 	from, to string
 	// copied is called after each file of a shard, for tests that change what is
-	// still to be copied; nil for none.
+	// still to be copied; nil for none. now is the clock's time, unless nil.
 	copied func(name string)
+	now    func() time.Time
 
 	shards, files, refused int
 	bytes                  int64
 }
 
+// copyRoot fills a directory, which is there.
 func (c *copier) copyRoot() error {
-	if err := c.makeDir("."); err != nil {
+	// Before anything is copied, see whether there is something that cannot be.
+	if err := c.walkSmallFiles(func(string) error { return nil }); err != nil {
 		return err
 	}
 	for _, part := range []engine.SubRoot{
@@ -119,10 +124,11 @@ func isPart(name string) bool {
 	return name != "" && slices.Contains(engine.SubRoots(), engine.SubRoot(name))
 }
 
-// The bounds of the small files of a root.
+// The bounds of the small files of a root, which are held in memory.
 const (
-	smallBytesMax = 1 << 20
-	smallFilesMax = 1_000_000
+	smallBytesMax      = 1 << 20
+	smallFilesMax      = 1_000_000
+	smallTotalBytesMax = 64 << 20
 )
 
 // agreeAttempts is how often the small files are read until they do not change.
@@ -148,36 +154,72 @@ func (c *copier) copySmallFiles() error {
 
 func (c *copier) readSmallFiles() (map[string][]byte, error) {
 	files := make(map[string][]byte)
-	err := filepath.WalkDir(c.from, func(path string, entry fs.DirEntry, err error) error {
+	total := 0
+	err := c.walkSmallFiles(func(name string) error {
+		b, err := readSmall(filepath.Join(c.from, name))
 		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		files[name] = b
+		if total += len(b); len(files) > smallFilesMax || total > smallTotalBytesMax {
+			return &boundError{Path: c.from, Bound: fmt.Sprintf("%d files and %d bytes beside its shards", smallFilesMax, smallTotalBytesMax)}
+		}
+		return nil
+	})
+	return files, err
+}
+
+// walkSmallFiles visits what lies beside the shards, by its name below the root. A
+// link is refused: it may lead to a shard, or to all that is known of the streams.
+func (c *copier) walkSmallFiles(visit func(name string) error) error {
+	return filepath.WalkDir(c.from, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != c.from {
 			return nil // gone meanwhile
 		}
 		if err = errors.Join(err, c.ctx.Err()); err != nil {
 			return err
 		}
 		name, err := filepath.Rel(c.from, path)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if entry.IsDir() {
-			if name != "." && skipsDir(name) {
-				return fs.SkipDir
-			}
+		case entry.IsDir() && name != "." && skipsDir(name):
+			return fs.SkipDir
+		case isLink(entry):
+			return &linkError{Path: path}
+		case !entry.Type().IsRegular() || isTemporary(name):
 			return nil
+		default:
+			return visit(name)
 		}
-		if !entry.Type().IsRegular() || isTemporary(name) {
-			return nil
-		}
-		b, err := readSmall(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if files[name] = b; len(files) > smallFilesMax {
-			return fmt.Errorf("%s holds more than %d files beside its shards", c.from, smallFilesMax)
-		}
-		return err
 	})
-	return files, err
+}
+
+// linkError refuses a link within a data directory. A copy without what it leads to
+// would not be whole, and one of what it leads to would be on another filesystem than
+// somebody wanted it.
+type linkError struct {
+	Path string
+}
+
+func (e *linkError) Error() string {
+	return e.Path + " is a link, which is not followed: move what it leads to into its place, or mount that there, or remove the link"
+}
+
+func isLink(entry fs.DirEntry) bool { return entry.Type()&fs.ModeSymlink != 0 }
+
+// refuseLinks refuses a shard with a link in it.
+func refuseLinks(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if isLink(e) {
+			return &linkError{Path: filepath.Join(dir, e.Name())}
+		}
+	}
+	return err
 }
 
 // skipsDir says that a directory holds no small file of the root: it is a shard's,
@@ -198,15 +240,24 @@ func isTemporary(name string) bool {
 	return strings.HasSuffix(name, ".tmp") || filepath.Base(name) == engine.RestoringName
 }
 
-func readSmall(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > smallBytesMax {
-		err = fmt.Errorf("%s: %d bytes, and no file beside the shards has more than %d; move it out of the data directory", path, info.Size(), smallBytesMax)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
+// boundError says that a data directory holds more than is copied.
+type boundError struct {
+	Path, Bound string
+}
+
+func (e *boundError) Error() string {
+	return fmt.Sprintf("%s: at most %s are copied; move what is not of the data directory out of it", e.Path, e.Bound)
+}
+
+func readSmall(path string) (content []byte, err error) {
+	err = read(path, func(f *os.File, _ fs.FileInfo) error {
+		content, err = io.ReadAll(io.LimitReader(f, smallBytesMax+1))
+		if err == nil && len(content) > smallBytesMax {
+			err = &boundError{Path: path, Bound: fmt.Sprintf("%d bytes of a file beside the shards", smallBytesMax)}
+		}
+		return err
+	})
+	return content, err
 }
 
 func sameContents(a, b map[string][]byte) bool {
@@ -226,7 +277,7 @@ func (c *copier) writeSmallFiles(files map[string][]byte) error {
 		if err := c.makeDirs(filepath.Dir(name)); err != nil {
 			return err
 		}
-		if err := c.write(name, bytes.NewReader(content)); err != nil {
+		if err := c.write(name, content); err != nil {
 			return err
 		}
 	}

@@ -1,31 +1,19 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // TestTheReadmeDoesWhatItSays runs the README's commands for a server as one session
 // of a shell. Only the ports are others.
 func TestTheReadmeDoesWhatItSays(t *testing.T) {
-	document, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var blocks []string
-	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(document), -1) {
-		blocks = append(blocks, m[1])
-	}
+	blocks := shellBlocks(t, "../../README.md")
 	if len(blocks) != 3 {
 		t.Fatalf("the README has %d blocks of commands, want 3: HTTP, a kill, Kafka", len(blocks))
 	}
@@ -38,7 +26,7 @@ func TestTheReadmeDoesWhatItSays(t *testing.T) {
 		if _, err := exec.LookPath("kcat"); err != nil {
 			t.Skip("kcat is not installed")
 		}
-		printed, _ := readmeSession(t, strings.Join(strings.SplitN(blocks[0], "\n", 3)[:2], "\n")+"\n"+blocks[2])
+		printed := shellSession(t, strings.Join(strings.SplitN(blocks[0], "\n", 3)[:2], "\n")+"\n"+blocks[2]).stdout
 		if !strings.Contains(printed, "0 k1 hello\n1 k2 world\n") {
 			t.Errorf("kcat read something else:\n%s", printed)
 		}
@@ -46,7 +34,7 @@ func TestTheReadmeDoesWhatItSays(t *testing.T) {
 }
 
 func readmeHTTP(t *testing.T, commands string) {
-	printed, _ := readmeSession(t, commands)
+	printed := shellSession(t, commands).stdout
 	for _, want := range []string{
 		`"durable":true`, `"fsync":"on_commit"`,
 		`{"shard":0,"first_offset":0,"last_offset":0}`, `{"shard":0,"first_offset":1,"last_offset":2}`,
@@ -63,10 +51,10 @@ func readmeHTTP(t *testing.T, commands string) {
 
 // readmeKill checks by content what the README says of a kill.
 func readmeKill(t *testing.T, commands string) {
-	printed, dir := readmeSession(t, commands+
+	s := shellSession(t, commands+
 		"next=0; while :; do curl -sf \"${orders}/records?shard=0&from=$next\" > page; test -s page || break; cat page >> stored; next=$(wc -l < stored); done\n")
 	stored := make(map[uint64]string)
-	for i, line := range readLines(t, filepath.Join(dir, "stored")) {
+	for i, line := range readLines(t, filepath.Join(s.dir, "stored")) {
 		var record struct {
 			Offset uint64
 			Text   string
@@ -79,7 +67,7 @@ func readmeKill(t *testing.T, commands string) {
 		}
 		stored[record.Offset] = record.Text
 	}
-	acknowledged := readLines(t, filepath.Join(dir, "acknowledged"))
+	acknowledged := readLines(t, filepath.Join(s.dir, "acknowledged"))
 	for _, line := range acknowledged {
 		var answer struct {
 			First uint64 `json:"first_offset"`
@@ -98,7 +86,7 @@ func readmeKill(t *testing.T, commands string) {
 		t.Errorf("%d publishes were acknowledged before the kill", len(acknowledged))
 	}
 	for offset := range 103 {
-		if !strings.Contains(printed, fmt.Sprintf(`"offset":%d,`, offset)) {
+		if !strings.Contains(s.stdout, fmt.Sprintf(`"offset":%d,`, offset)) {
 			t.Errorf("the subscription did not print offset %d", offset)
 		}
 	}
@@ -111,33 +99,4 @@ func readLines(t *testing.T, path string) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
-}
-
-// readmeSession runs commands in a directory of their own, with ports of their own.
-func readmeSession(t *testing.T, commands string) (printed, dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	env := os.Environ()
-	for fixed, variable := range map[string]string{":8080": "FELIX_HTTP_ADDR", ":9092": "FELIX_KAFKA_ADDR", ":9644": "FELIX_ADMIN_ADDR"} {
-		addr := unusedAddr(t)
-		env = append(env, variable+"="+addr)
-		if variable == "FELIX_HTTP_ADDR" {
-			env = append(env, "FELIX_SERVER=http://"+addr)
-		}
-		commands = strings.ReplaceAll(commands, fixed, addr[strings.LastIndex(addr, ":"):])
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	shell := exec.CommandContext(ctx, "sh", "-eu")
-	shell.Dir, shell.Env = dir, env
-	shell.Stdin = strings.NewReader("trap 'kill $(cat felixd.pid); wait' EXIT\n" + commands)
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
-	shell.WaitDelay = 10 * time.Second
-	var stdout, stderr bytes.Buffer
-	shell.Stdout, shell.Stderr = &stdout, &stderr
-	if err := shell.Run(); err != nil {
-		t.Fatalf("%v\n%s\n%s", err, stdout.String(), stderr.String())
-	}
-	return stdout.String(), dir
 }
