@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"felix.local/felix/engine"
+)
+
+// felixTargets are configurations of the engine: what differs from its defaults, beside
+// on_commit.
+func felixTargets() []target {
+	variants := []struct {
+		name, how string
+		configure func(*engine.Config)
+	}{
+		{"felix", "defaults with `FsyncOnCommit`: the ring where it works; its own group commit", func(*engine.Config) {}},
+		{"felix/pool", "the same without the ring (`IOURingOff`)", func(c *engine.Config) { c.IOURing = engine.IOURingOff }},
+	}
+	var list []target
+	for _, v := range variants {
+		list = append(list, target{
+			name: v.name, logs: "a log; several in one store", how: v.how,
+			why: "a write with RWF_DSYNC (or write, then flush) of its bytes returned, and everything below was durable",
+			open: func(ctx context.Context, dir string, r row) (instance, error) {
+				config := engine.DefaultConfig()
+				config.FsyncMode = engine.FsyncOnCommit
+				config.Logger = slog.New(slog.DiscardHandler)
+				v.configure(&config)
+				return openFelix(ctx, dir, r.Logs, config)
+			},
+		})
+	}
+	return list
+}
+
+func openFelix(ctx context.Context, dir string, logs int, config engine.Config) (in instance, err error) {
+	store, err := engine.OpenStore(ctx, dir, config)
+	if err != nil {
+		return in, err
+	}
+	in.close = func() error { return store.Close(context.WithoutCancel(ctx)) }
+	for i := range logs {
+		one, err := store.OpenLog(ctx, engine.ShardKey{Tenant: "bench", Namespace: "default", Stream: "peers", Shard: uint32(i)})
+		if err != nil {
+			return in, errors.Join(err, in.close())
+		}
+		in.logs = append(in.logs, felixLog{one})
+	}
+	return in, nil
+}
+
+type felixLog struct{ log *engine.Log }
+
+func (l felixLog) Append(ctx context.Context, payloads [][]byte) error {
+	records := make([]engine.Record, len(payloads))
+	for i, payload := range payloads {
+		records[i].Payload = payload
+	}
+	_, err := l.log.Append(ctx, records...)
+	return err
+}
+
+// pageBytes is how much one read asks for.
+const pageBytes = 1 << 20
+
+func (l felixLog) Read(ctx context.Context, visit func([]byte) error) error {
+	for next := l.log.BaseOffset(); next < l.log.TailOffset(); {
+		page, after, err := l.log.ReadNext(ctx, next, pageBytes, engine.DefaultMaxRecordsPerRead)
+		if err != nil {
+			return err
+		}
+		for _, record := range page {
+			if err := visit(record.Payload); err != nil {
+				return err
+			}
+		}
+		next = after
+	}
+	return nil
+}
