@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
@@ -125,48 +122,37 @@ func (c *cutFlags) run(a *app, how cut) (err error) {
 		return err
 	}
 	config.Logger = a.logger
-	// The root, which a server has locked, is the parent of the directory itself and
-	// not of a link to it.
+	// The root, which a server has locked, lies above the directory itself and not
+	// above a link to it.
 	c.Dir = resolved(c.Dir)
 	if err := needLog(c.Dir); err != nil {
 		return err
 	}
-	e, err := c.foresee(how)
-	if err != nil {
-		return err
-	}
-	out := a.output(c.outputFlags)
-	if c.DryRun {
-		return out.emit(e)
-	}
-	// Records that were acknowledged are about to go: the id first.
-	if root := filepath.Dir(c.Dir); e.Dropped > 0 && isRoot(root) {
-		id, err := engine.RenewStorageID(a.ctx, root, config)
-		if err != nil {
+	// Locked before the log is looked at: what is foreseen is what will be found.
+	disk := newCutDisk()
+	defer joined(&err, disk.unlock)
+	root, inRoot := rootOf(c.Dir)
+	if inRoot {
+		if err := disk.hold(root); err != nil {
 			return err
 		}
-		e.StorageID = id.String()
 	}
-	store, log, err := engine.OpenSingle(a.ctx, c.Dir, logLabel, config)
+	if err := disk.hold(c.Dir); err != nil {
+		return err
+	}
+	config.FS = disk
+	e, err := c.foresee(how)
+	if err == nil && !c.DryRun {
+		e, err = c.carryOut(a, how, config, root, inRoot)
+	}
 	if err != nil {
 		return err
 	}
-	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
-	if err := how.do(a.ctx, log, c.To); err != nil {
-		return err
-	}
-	e.BaseOffset, e.TailOffset = log.BaseOffset(), log.TailOffset()
-	return out.emit(e)
+	return a.output(c.outputFlags).emit(e)
 }
 
-// foresee says what would happen, and changes nothing. A directory in use is refused
-// here already.
+// foresee says what would happen, or is refused, and changes nothing.
 func (c *cutFlags) foresee(how cut) (cutEvent, error) {
-	for _, dir := range []string{c.Dir, filepath.Dir(c.Dir)} {
-		if pid := device.LockHolder(dir); pid != 0 {
-			return cutEvent{}, &exitError{code: exitLocked, err: fmt.Errorf("%s is in use by process %d; stop it first", dir, pid)}
-		}
-	}
 	policy, err := c.policy()
 	if err != nil {
 		return cutEvent{}, err
@@ -188,21 +174,52 @@ func (c *cutFlags) foresee(how cut) (cutEvent, error) {
 	if replica != nil {
 		bounds.committed = min(replica.Commit, tail)
 	}
-	e := cutEvent{Cut: how.name, Dir: c.Dir, DryRun: c.DryRun, BaseBefore: base, TailBefore: tail}
-	e.BaseOffset, e.TailOffset, err = how.plan(bounds, c.To)
+	return c.judge(how, bounds)
+}
+
+// carryOut opens the log, which may repair it, and cuts what there is then.
+func (c *cutFlags) carryOut(a *app, how cut, config engine.Config, root string, inRoot bool) (e cutEvent, err error) {
+	store, log, err := engine.OpenSingle(a.ctx, c.Dir, logLabel, config)
 	if err != nil {
-		return cutEvent{}, err
+		return e, err
 	}
-	held := uint64(0)
-	if low, high := max(base, e.BaseOffset), min(tail, e.TailOffset); low < high {
-		held = high - low
+	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
+	e, err = c.judge(how, logBounds{label: c.Dir, base: log.BaseOffset(), tail: log.TailOffset(), committed: log.CommitOffset()})
+	if err != nil {
+		return e, err
 	}
-	e.Dropped = tail - base - held
+	// Records that were acknowledged are about to go: the id first.
+	if e.Dropped > 0 && inRoot {
+		id, err := engine.RenewStorageID(a.ctx, root, config)
+		if err != nil {
+			return e, err
+		}
+		e.StorageID = id.String()
+	}
+	if err := how.do(a.ctx, log, c.To); err != nil {
+		return e, err
+	}
+	e.settle(log.BaseOffset(), log.TailOffset())
 	return e, nil
 }
 
-// isRoot says that a directory has a storage id.
-func isRoot(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, sidecar.StorageIDName))
-	return !errors.Is(err, os.ErrNotExist)
+// judge says what a cut makes of a log.
+func (c *cutFlags) judge(how cut, l logBounds) (cutEvent, error) {
+	base, tail, err := how.plan(l, c.To)
+	if err != nil {
+		return cutEvent{}, err
+	}
+	e := cutEvent{Cut: how.name, Dir: c.Dir, DryRun: c.DryRun, BaseBefore: l.base, TailBefore: l.tail}
+	e.settle(base, tail)
+	return e, nil
+}
+
+// settle fills in the bounds afterwards, and what is missing between them.
+func (e *cutEvent) settle(base, tail uint64) {
+	e.BaseOffset, e.TailOffset = base, tail
+	held := uint64(0)
+	if low, high := max(e.BaseBefore, base), min(e.TailBefore, tail); low < high {
+		held = high - low
+	}
+	e.Dropped = e.TailBefore - e.BaseBefore - held
 }
