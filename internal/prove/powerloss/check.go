@@ -10,6 +10,7 @@ import (
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/sidecar"
 )
 
 var errLost = errors.New("records are lost")
@@ -60,9 +61,16 @@ func (w *workload) check(i image) (served []span, err error) {
 		}
 	}
 	var again, extended host
-	if err := w.opened(i.host, func(logs []*engine.Log) error {
-		if served, err = lookAll(logs, i.expect); err != nil {
+	var first sidecar.StorageID
+	if err := w.opened(i.host, &i, func(store *engine.Store, logs []*engine.Log) error {
+		if served, err = w.lookAll(store, logs, i); err != nil {
 			return err
+		}
+		first = store.Identity().ID
+		w.sum.addIdentity(i, first)
+		i.name.served()
+		for s, l := range logs {
+			i.expect[s].standing.served(l)
 		}
 		w.sum.addRecoveries(logs)
 		again = i.host.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: i.seed})
@@ -76,40 +84,83 @@ func (w *workload) check(i image) (served []span, err error) {
 	}); err != nil {
 		return served, err
 	}
-	if err := w.opened(extended, func(logs []*engine.Log) error { return w.lookExtended(logs, i, served) }); err != nil {
+	if err := w.opened(extended, &i, func(store *engine.Store, logs []*engine.Log) error {
+		return w.lookExtended(logs, i, served, store.Identity().ID == first)
+	}); err != nil {
 		return served, fmt.Errorf("after a power loss once %d were appended: %w", extension, err)
 	}
-	if err := w.opened(again, func(logs []*engine.Log) error { return lookAgain(logs, i, served) }); err != nil {
+	if err := w.opened(again, &i, func(_ *engine.Store, logs []*engine.Log) error { return w.lookAgain(logs, i, served) }); err != nil {
 		return served, fmt.Errorf("after a power loss once it was open: %w", err)
 	}
 	w.sum.CutAgain++
-	if err := w.opened(i.host, func(logs []*engine.Log) error { return reopened(logs, served) }); err != nil {
+	if err := w.opened(i.host, &i, func(store *engine.Store, logs []*engine.Log) error {
+		if now := store.Identity(); now.ID != first {
+			return fmt.Errorf("the id is another after a clean stop: %s", now.Reason)
+		}
+		return w.reopened(logs, i, served)
+	}); err != nil {
 		return served, fmt.Errorf("opened again: %w", err)
 	}
 	w.sum.Extended++
 	return served, errors.Join(extended.discard(), again.discard())
 }
 
-// opened opens an image. Retention stays off, so that what is there stays.
-func (w *workload) opened(h host, do func([]*engine.Log) error) error {
-	return life{shards: len(w.shards), config: w.config}.on(h, func(_ *engine.Store, logs []*engine.Log) error { return do(logs) })
+// opened opens what an image left, or what became of it. Retention stays off, so
+// that what is there stays.
+func (w *workload) opened(h host, i *image, do func(*engine.Store, []*engine.Log) error) error {
+	return w.imageLife(i, w.config).on(h, do)
 }
 
-func lookAll(logs []*engine.Log, expect []expectation) (served []span, err error) {
+// imageLife is a life on an image. Shards of a stream that was deleted meanwhile are
+// expected to be empty.
+func (w *workload) imageLife(i *image, config func(device.FS, device.Queue) engine.Config) life {
+	return life{config: config, open: func(ctx context.Context, store *engine.Store) ([]*engine.Log, error) {
+		if i.name == nil {
+			return openShards(ctx, store, len(i.expect), 0, engine.LogOptions{})
+		}
+		logs, bare, err := i.name.open(ctx, store, len(i.expect))
+		if bare {
+			i.bare()
+		}
+		return logs, err
+	}}
+}
+
+// lookAll checks every log of an image, and that a storage id which is the old one
+// vouches for what was acknowledged.
+func (w *workload) lookAll(store *engine.Store, logs []*engine.Log, i image) (served []span, err error) {
+	now := store.Identity()
+	stays := i.id != nil && now.ID == *i.id
 	for s, l := range logs {
-		found, err := look(l, expect[s])
+		e := i.expect[s]
+		found, err := look(l, e)
 		if err != nil {
 			return served, fmt.Errorf("%s: %w", l.Label(), err)
 		}
 		served = append(served, found)
+		if stays && found.tail < e.vouched && !e.isEmptied(found) {
+			return served, fmt.Errorf("%s: %w: %d of %d acknowledged records are there, under a storage id that vouches for them; the last run %v",
+				l.Label(), errLost, found.tail, e.vouched, now.Previous)
+		}
+		if err := e.standing.check(l, found, w.mode); err != nil {
+			return served, fmt.Errorf("%s: %w", l.Label(), err)
+		}
+	}
+	if i.id != nil && !stays && w.mode == engine.FsyncOnCommit {
+		return served, fmt.Errorf("the storage id is another, though nothing acknowledged can be missing: %s", now.Reason)
 	}
 	return served, nil
+}
+
+// isEmptied says that a log is the empty one that it may be.
+func (e expectation) isEmptied(found span) bool {
+	return e.emptied != nil && found == span{*e.emptied, *e.emptied}
 }
 
 // look checks that a log holds what it has to, and nothing but what was appended.
 func look(l *engine.Log, e expectation) (span, error) {
 	found := span{l.BaseOffset(), l.TailOffset()}
-	if e.emptied != nil && found == (span{*e.emptied, *e.emptied}) {
+	if e.isEmptied(found) {
 		return found, nil
 	}
 	switch {
@@ -126,12 +177,12 @@ func look(l *engine.Log, e expectation) (span, error) {
 }
 
 // lookAgain checks logs that were served and then lost power.
-func lookAgain(logs []*engine.Log, i image, served []span) error {
+func (w *workload) lookAgain(logs []*engine.Log, i image, served []span) error {
 	for s, l := range logs {
 		if found := (span{l.BaseOffset(), l.TailOffset()}); found != served[s] {
 			return fmt.Errorf("%s: %w: %v were served and %v are there", l.Label(), errLost, served[s], found)
 		}
-		if err := holds(l, served[s], i.expect[s].want); err != nil {
+		if err := errors.Join(holds(l, served[s], i.expect[s].want), i.expect[s].standing.check(l, served[s], w.mode)); err != nil {
 			return fmt.Errorf("%s: %w", l.Label(), err)
 		}
 	}
@@ -142,21 +193,22 @@ func lookAgain(logs []*engine.Log, i image, served []span) error {
 const extension = 3
 
 // lookExtended checks logs that were served and then got more records before the
-// power went.
-func (w *workload) lookExtended(logs []*engine.Log, i image, served []span) error {
+// power went. All of those are there if the storage id vouches for them.
+func (w *workload) lookExtended(logs []*engine.Log, i image, served []span, vouched bool) error {
 	for s, l := range logs {
 		found, least := span{l.BaseOffset(), l.TailOffset()}, served[s].tail
-		if w.mode == engine.FsyncOnCommit {
+		if w.mode == engine.FsyncOnCommit || vouched {
 			least += extension
 		}
 		if found.base != served[s].base || found.tail < least || found.tail > served[s].tail+extension {
 			return fmt.Errorf("%s: %w: %v are there, of %v served and %d more", l.Label(), errLost, found, served[s], extension)
 		}
-		want := append([][]byte(nil), i.expect[s].want[:served[s].tail]...)
+		want := make([][]byte, served[s].tail) // which may lie past all that was appended
+		copy(want, i.expect[s].want)
 		for range extension {
 			want = append(want, afterCrash())
 		}
-		if err := holds(l, found, want); err != nil {
+		if err := errors.Join(holds(l, found, want), i.expect[s].standing.check(l, served[s], w.mode)); err != nil {
 			return fmt.Errorf("%s: %w", l.Label(), err)
 		}
 	}
@@ -164,12 +216,12 @@ func (w *workload) lookExtended(logs []*engine.Log, i image, served []span) erro
 }
 
 // reopened checks logs that were extended and closed, and appends to them.
-func reopened(logs []*engine.Log, served []span) error {
+func (w *workload) reopened(logs []*engine.Log, i image, served []span) error {
 	for s, l := range logs {
 		if got := l.TailOffset(); got != served[s].tail+extension || l.BaseOffset() != served[s].base {
 			return fmt.Errorf("%s: %w: %d were appended to %v and the tail is %d", l.Label(), errLost, extension, served[s], got)
 		}
-		if err := extend(l, 1); err != nil {
+		if err := errors.Join(i.expect[s].standing.check(l, served[s], w.mode), extend(l, 1)); err != nil {
 			return err
 		}
 	}
@@ -191,6 +243,7 @@ func extend(l *engine.Log, n int) error {
 // checkRecovery opens an image and cuts the power in front of everything that
 // opening changes; each of the disks that leaves has to pass as well.
 func (w *workload) checkRecovery(i image) error {
+	i = i.copied()
 	h := i.host.crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath, Seed: i.seed})
 	var cut []host
 	var at []string
@@ -201,23 +254,25 @@ func (w *workload) checkRecovery(i image) error {
 		})
 		return w.config(fs, queue)
 	}
-	err := life{shards: len(w.shards), config: hooked}.on(h, func(_ *engine.Store, logs []*engine.Log) error {
+	durable := i.copied()
+	for s := range durable.expect {
+		durable.expect[s].held = durable.expect[s].durable
+	}
+	err := w.imageLife(&i, hooked).on(h, func(store *engine.Store, logs []*engine.Log) error {
 		h.model().BeforeChange(nil)
-		_, err := lookAll(logs, i.expect)
+		_, err := w.lookAll(store, logs, i)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	durable := append([]expectation(nil), i.expect...)
-	for s := range durable {
-		durable[s].held = durable[s].durable
-	}
+	durable.name = i.name // with all that was said while it was opened
 	for n, left := range cut {
 		found := left.crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath})
 		w.sum.RecoveriesCut++
-		if err := w.opened(left, func(logs []*engine.Log) error {
-			_, err := lookAll(logs, durable)
+		one := durable.copied()
+		if err := w.opened(left, &one, func(store *engine.Store, logs []*engine.Log) error {
+			_, err := w.lookAll(store, logs, one)
 			return err
 		}); err != nil {
 			return fmt.Errorf("after a power loss in front of change %d of opening, %s: %w; that left\n%s",
@@ -233,7 +288,7 @@ func (w *workload) checkRecovery(i image) error {
 // holds checks that a log is exactly these payloads, from the base on.
 func holds(l *engine.Log, found span, want [][]byte) error {
 	for next := found.base; next < found.tail; {
-		page, err := l.ReadRange(context.Background(), next, 64<<10)
+		page, err := l.ReadStored(context.Background(), next, 64<<10, engine.DefaultMaxRecordsPerRead)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/sidecar"
 )
 
 // Counts say what was done and what was found.
@@ -31,8 +32,14 @@ type Counts struct {
 
 	// Poisoned workloads ended with a failed sync; Reopened and Truncated count
 	// what was done to the logs that were crashed, BasesMovedBack the truncations
-	// at or below where a log began.
+	// at or below where a log began, Reset and Restored what their names say,
+	// Accepted the leaders, Shipped the records got from leaders, Deleted the
+	// deletions of a stream or of a shard alone.
 	Poisoned, Reopened, Truncated, BasesMovedBack int
+	Reset, Restored, Accepted, Shipped, Deleted   int
+	// IDsKept counts the images whose storage id vouches for all that was
+	// acknowledged, IDsMade those that got a new one.
+	IDsKept, IDsMade int
 	// Rolls of the logs that were crashed, and RollsBackground of them; Retained
 	// counts the segments that retention deleted.
 	Rolls, RollsBackground, Retained uint64
@@ -60,6 +67,13 @@ func (c *Counts) add(o Counts) {
 	c.Reopened += o.Reopened
 	c.Truncated += o.Truncated
 	c.BasesMovedBack += o.BasesMovedBack
+	c.Reset += o.Reset
+	c.Restored += o.Restored
+	c.Accepted += o.Accepted
+	c.Shipped += o.Shipped
+	c.Deleted += o.Deleted
+	c.IDsKept += o.IDsKept
+	c.IDsMade += o.IDsMade
 	c.Rolls += o.Rolls
 	c.RollsBackground += o.RollsBackground
 	c.Retained += o.Retained
@@ -92,9 +106,23 @@ func (c *Counts) addRecoveries(logs []*engine.Log) {
 	}
 }
 
+// addIdentity counts whether an image kept its storage id.
+func (c *Counts) addIdentity(i image, now sidecar.StorageID) {
+	switch {
+	case i.id == nil:
+	case *i.id == now:
+		c.IDsKept++
+	default:
+		c.IDsMade++
+	}
+}
+
 // count notes the verdict on an image that held what was served.
 func (c *Counts) count(i image, served []span, err error) {
 	c.Images++
+	if i.death {
+		c.Deaths++
+	}
 	whole, later := true, false
 	for s, found := range served {
 		whole = whole && found.tail == i.expect[s].written

@@ -14,8 +14,17 @@
 //   - What it holds is, from where the log begins to its end, byte for byte what
 //     was appended. It begins where the log began or where retention had got to,
 //     and nothing that a finished truncation or a finished removal took is back.
+//   - A storage id that is the same as before vouches for everything that was
+//     acknowledged under it: less is a loss under every mode. Under on_commit it is
+//     always the same, and so it is after a clean stop.
+//   - A replica holds itself to the leader that it accepted last, or that it was
+//     accepting; each record is of the generation that wrote it, which was accepted;
+//     the commit offset and the hold of retention are what they were or were to be.
+//   - A root says of a stream's name what was settled last or was being settled. A
+//     stream that has the name holds its own records alone, and no shard of a former
+//     incarnation opens.
 //   - It can be appended to, lose power again, be closed, opened and appended to
-//     again. Whatever it served once is there after another power loss, under
+//     again. Whatever it served once, or acted upon, is there after another power loss, under
 //     every mode.
 //   - Of one image in some, opening is cut short in front of each of its changes,
 //     and what that leaves has to pass as well.

@@ -37,7 +37,7 @@ func (w *workload) failSync(fault simdisk.SyncFault) error {
 	var images []image
 	var appended error // what ended the appends
 	hit := hits(&fault)
-	err := w.live(func() error {
+	err := w.live(func(*engine.Store) error {
 		w.host.model().FailSync(fault)
 		for range 60 {
 			if appended = w.append(); appended != nil {
@@ -47,11 +47,7 @@ func (w *workload) failSync(fault simdisk.SyncFault) error {
 		w.syncs.Wait()
 		for _, kind := range []simdisk.CrashKind{simdisk.ProcessDeath, simdisk.PowerLoss} {
 			for range max(1, w.imagesPerCheck/2) {
-				i := w.crash(simdisk.CrashOptions{Kind: kind, Writeback: w.writeback, Seed: w.rand.Next()})
-				images = append(images, i)
-				if kind == simdisk.ProcessDeath {
-					w.sum.Deaths++
-				}
+				images = append(images, w.crash(simdisk.CrashOptions{Kind: kind, Writeback: w.writeback, Seed: w.rand.Next()}))
 			}
 		}
 		return nil
@@ -62,6 +58,10 @@ func (w *workload) failSync(fault simdisk.SyncFault) error {
 	}
 	if poisoned {
 		w.sum.Poisoned++
+	}
+	// Once it is closed, too: nothing then vouches for what a poisoned log lost.
+	for _, kind := range []simdisk.CrashKind{simdisk.ProcessDeath, simdisk.PowerLoss} {
+		images = append(images, w.crash(simdisk.CrashOptions{Kind: kind, Writeback: w.writeback, Seed: w.rand.Next()}))
 	}
 	return w.judge(images)
 }

@@ -48,7 +48,7 @@ func askTooMuch(t *testing.T, ask func(*expectation), lost bool, says string) {
 	w := newWorkload(s, seed, 1, newSimulated(simdisk.QueueOptions{}))
 	w.begin(1, 10)
 	var images []image
-	if err := w.live(func() error {
+	if err := w.live(func(*engine.Store) error {
 		for range 5 {
 			if err := w.append(); err != nil {
 				return err

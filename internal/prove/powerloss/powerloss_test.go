@@ -134,6 +134,43 @@ func TestALogThatWasCutAndReopenedGoesOnThroughPowerLosses(t *testing.T) {
 	taken(t, map[string]uint64{"segments deleted": r.Retained})
 }
 
+// The id stays as long as nothing that was acknowledged can be missing, and no longer.
+func TestAStorageIDThatOutlivesAPowerLossVouchesForWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 4, powerloss.Identity))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"reopened": row.Reopened, "images midway": row.Midway, "process deaths": row.Deaths, "ids kept": row.IDsKept})
+		if ahead := row.Mode != "on_commit"; ahead != (row.IDsMade > 0) {
+			t.Errorf("%s: %d ids made", row.Mode, row.IDsMade)
+		}
+	}
+}
+
+func TestADeletedStreamStaysDeletedAndItsSuccessorKeepsItsRecords(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 2, powerloss.Deletion))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"deletions": row.Deleted, "images midway": row.Midway, "process deaths": row.Deaths})
+	}
+}
+
+func TestAPowerLossTakesNoPromiseOfAReplica(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 2, powerloss.Replica))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"leaders accepted": row.Accepted, "records shipped": row.Shipped, "images midway": row.Midway, "process deaths": row.Deaths})
+	}
+}
+
+func TestAPowerLossInAResetOrARestoreLeavesTheOldBeginningOrTheNew(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 2, powerloss.Resets))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{"resets": row.Reset, "restores": row.Restored, "images midway": row.Midway, "process deaths": row.Deaths})
+	}
+	taken(t, map[string]int{"truncations": r.Truncated})
+}
+
 func TestAPowerLossTakesNothingFromManyPublishersAndReaders(t *testing.T) {
 	t.Parallel()
 	r := run(t, options(t, 1, powerloss.Publishers))
@@ -172,13 +209,17 @@ func TestEveryKindOfWorkloadLosesNothingOnRealFiles(t *testing.T) {
 	for _, host := range []powerloss.Host{powerloss.Pool, powerloss.Ring} {
 		t.Run(string(host), func(t *testing.T) {
 			t.Parallel()
-			o := options(t, 1, powerloss.Truncation, powerloss.Retention, powerloss.Reopening, powerloss.Publishers)
+			o := options(t, 1, powerloss.Truncation, powerloss.Retention, powerloss.Reopening, powerloss.Publishers,
+				powerloss.Identity, powerloss.Deletion, powerloss.Replica, powerloss.Resets)
 			o.Host, o.Dir = host, t.TempDir()
 			if chosenSeeds(t) == 0 {
 				o.Only = "on_commit, background rolls, pages in any order"
 			}
 			r := run(t, o)
-			taken(t, map[string]int{"truncations": r.Truncated, "reopened": r.Reopened, "read": r.Read, "images midway": r.Midway})
+			taken(t, map[string]int{
+				"truncations": r.Truncated, "reopened": r.Reopened, "read": r.Read, "images midway": r.Midway,
+				"deletions": r.Deleted, "leaders accepted": r.Accepted, "resets": r.Reset, "restores": r.Restored,
+			})
 			taken(t, map[string]uint64{"segments deleted": r.Retained, "rolls in the background": r.RollsBackground})
 		})
 	}

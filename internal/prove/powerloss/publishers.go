@@ -27,7 +27,7 @@ const (
 // is; images taken in between are checked against that.
 func (w *workload) publishers() error {
 	w.begin(crowdShards, 0)
-	if err := w.live(func() error {
+	if err := w.live(func(*engine.Store) error {
 		for range max(1, w.checkpoints/4) {
 			images := crowdImagesMidway * w.imagesPerCheck
 			w.aim(images, 6*images)

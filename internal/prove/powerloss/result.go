@@ -44,13 +44,15 @@ type Result struct {
 func (r Result) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "workload\tmode\trolls\tpages\timages\tmidway\tafter process death\tacked\tread\tpoisoned\twhole\tshort\trefused\tlost\t"+
-		"power cut again\topenings cut\tappended and reopened\trepaired\tbegin later\tretained\treopened\ttruncated\tbase moved back\trolls\tin background")
+		"power cut again\topenings cut\tappended and reopened\trepaired\tbegin later\tretained\treopened\ttruncated\tbase moved back\trolls\tin background\t"+
+		"id kept\tid made\tleaders accepted\tshipped\treset\trestored\tdeleted")
 	for _, row := range r.Rows {
 		c := row.Counts
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
 			row.Kind, row.Mode, row.Roll, row.Pages,
 			c.Images, c.Midway, c.Deaths, c.Acked, c.Read, c.Poisoned, c.Whole, c.Short, c.Refused, c.Lost,
-			c.CutAgain, c.RecoveriesCut, c.Extended, c.Repaired, c.Later, c.Retained, c.Reopened, c.Truncated, c.BasesMovedBack, c.Rolls, c.RollsBackground)
+			c.CutAgain, c.RecoveriesCut, c.Extended, c.Repaired, c.Later, c.Retained, c.Reopened, c.Truncated, c.BasesMovedBack, c.Rolls, c.RollsBackground,
+			c.IDsKept, c.IDsMade, c.Accepted, c.Shipped, c.Reset, c.Restored, c.Deleted)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -71,7 +71,7 @@ func (w *workload) lives(count int, between func() error) error {
 			w.sum.Reopened++
 		}
 		w.aim(1, 4*appendsPerCheck)
-		if err := w.live(func() error { return w.appendAndCheck((w.checkpoints+count-1)/count, between) }); err != nil {
+		if err := w.live(func(*engine.Store) error { return w.appendAndCheck((w.checkpoints+count-1)/count, between) }); err != nil {
 			return err
 		}
 	}

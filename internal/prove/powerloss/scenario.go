@@ -30,6 +30,14 @@ const (
 	// Reopening crashes a log that is closed and opened, truncated, sealed and
 	// trimmed, and goes on.
 	Reopening Kind = "reopening"
+	// Identity crashes a store while it starts and while it stops.
+	Identity Kind = "identity"
+	// Deletion crashes a stream that is deleted and created again.
+	Deletion Kind = "deletion"
+	// Replica crashes a log whose leaders change.
+	Replica Kind = "replica"
+	// Resets crashes a replica that is truncated, restored and reset.
+	Resets Kind = "reset and restore"
 	// Publishers crashes several shards that many append to and read from at once.
 	// It runs in real time: the pause in which a batch gathers has a bound in time
 	// and yields, and in a bubble no time passes while it does.
@@ -38,7 +46,7 @@ const (
 
 // Kinds are all kinds.
 func Kinds() []Kind {
-	return []Kind{Appends, RecoveryCut, FailedSync, Truncation, Retention, Reopening, Publishers}
+	return []Kind{Appends, RecoveryCut, FailedSync, Truncation, Retention, Reopening, Identity, Deletion, Replica, Resets, Publishers}
 }
 
 // work is what a workload of this kind does.
@@ -56,6 +64,14 @@ func (k Kind) work() (work func(*workload) error, known bool) {
 		return (*workload).retention, true
 	case Reopening:
 		return (*workload).reopening, true
+	case Identity:
+		return (*workload).identities, true
+	case Deletion:
+		return (*workload).deletions, true
+	case Replica:
+		return (*workload).replicas, true
+	case Resets:
+		return (*workload).resets, true
 	case Publishers:
 		return (*workload).publishers, true
 	}

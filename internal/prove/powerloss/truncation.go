@@ -14,7 +14,7 @@ import (
 // there. Once the truncation returned, nothing of what it cut is there.
 func (w *workload) truncation() error {
 	var images []image
-	err := w.live(func() error {
+	err := w.live(func(*engine.Store) error {
 		for range 10 + w.rand.Below(30) {
 			if err := w.append(); err != nil {
 				return err
@@ -58,16 +58,21 @@ func (w *workload) truncation() error {
 
 // truncate cuts a log, and the record of what is in it.
 func (w *workload) truncate(t *truth, offset uint64) error {
+	w.sum.Truncated++
+	return w.cutTo(t, offset, func() error { return t.log.Truncate(context.Background(), offset) })
+}
+
+// cutTo notes that a log is cut by do.
+func (w *workload) cutTo(t *truth, offset uint64, do func() error) error {
 	w.mu.Lock()
 	written := t.submitted
 	if offset < written {
 		t.cut = &offset
 	}
 	w.mu.Unlock()
-	if err := t.log.Truncate(context.Background(), offset); err != nil {
-		return fmt.Errorf("truncate %d records to %d: %w", written, offset, err)
+	if err := do(); err != nil {
+		return fmt.Errorf("cut %d records to %d: %w", written, offset, err)
 	}
-	w.sum.Truncated++
 	if offset >= written {
 		return nil
 	}
@@ -78,5 +83,6 @@ func (w *workload) truncate(t *truth, offset uint64) error {
 	t.submitted, t.acked, t.durable, t.read = offset, offset, offset, min(t.read, offset)
 	t.bases, t.baseDurable = nil, t.log.BaseOffset()
 	t.segments()
+	t.standing.cut(offset)
 	return nil
 }

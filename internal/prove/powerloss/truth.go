@@ -29,8 +29,11 @@ type truth struct {
 	// that the log has durably got to.
 	bases       []uint64
 	baseDurable uint64
-	// cut is the offset of a truncation that is under way.
-	cut *uint64
+	// cut is the offset of a truncation that is under way. anew is where the log
+	// begins, empty, once what is under way is done.
+	cut, anew *uint64
+	// standing is what the log knows beside its records; nil where that is nothing.
+	standing *standing
 	// between says that log has been closed and its successor is not known yet.
 	between bool
 }
@@ -52,6 +55,7 @@ func (t *truth) opened(l *engine.Log) {
 // closed notes that a life ended well, which makes everything durable.
 func (t *truth) closed() {
 	t.durable, t.baseDurable, t.between = t.acked, t.log.BaseOffset(), true
+	t.standing.closed()
 }
 
 // expectation is what an image has to hold of a shard.
@@ -62,20 +66,29 @@ type expectation struct {
 	want    [][]byte
 	written uint64
 	// held is one past the last offset that must be there, durable one past the
-	// last that must be there if the power goes before the log is open.
-	held, durable uint64
+	// last that must be there if the power goes before the log is open. vouched is
+	// one past the last that was acknowledged or read, which a storage id that
+	// stays vouches for.
+	held, durable, vouched uint64
 	// baseMin and baseMax bound where the log begins.
 	baseMin, baseMax uint64
-	// emptied is where an empty log may begin instead, because of a truncation.
+	// emptied is where an empty log may begin instead, because of a truncation, a
+	// reset or a deletion.
 	emptied *uint64
+	// standing is what the log may know beside its records.
+	standing *standingExpectation
 }
 
 // promise gives what must survive a power loss now.
 func (t *truth) promise(mode engine.FsyncMode) expectation {
+	e := expectation{held: t.durable, vouched: max(t.acked, t.read), standing: t.standing.expect()}
+	if t.log == nil {
+		return e
+	}
 	// Under on_commit a reader gets what is durable before its appender is told.
-	e := expectation{held: max(t.durable, t.log.DurableOffset())}
+	e.held = max(e.held, t.log.DurableOffset())
 	if mode == engine.FsyncOnCommit {
-		e.held = max(e.held, t.acked, t.read)
+		e.held = max(e.held, e.vouched)
 	}
 	// A removal is durable before the next one begins, so that only the segment
 	// before the first can be back.
@@ -93,15 +106,25 @@ func (t *truth) promise(mode engine.FsyncMode) expectation {
 // complete adds to a promise what may be there, read after the crash.
 func (t *truth) complete(e *expectation) {
 	e.start, e.want, e.written = t.start, t.want, t.submitted
-	e.baseMax = max(e.baseMin, t.log.BaseOffset())
+	t.standing.complete(e.standing)
+	if e.baseMax = t.start; t.log != nil {
+		e.baseMax = max(e.baseMin, t.log.BaseOffset())
+	}
 	if t.between {
 		// The next life's retention may have begun; the newest segment stays.
 		e.baseMax = max(e.baseMax, t.bases[len(t.bases)-1])
 	}
 	if t.cut != nil {
-		e.held = min(e.held, *t.cut)
+		e.held, e.vouched = min(e.held, *t.cut), min(e.vouched, *t.cut)
 		if *t.cut <= e.baseMax {
 			e.emptied = t.cut
+		}
+	}
+	if t.anew != nil {
+		e.emptied = t.anew
+		if t.cut != nil { // what is left of the records begins where they did
+			e.baseMin, e.baseMax = *t.cut, *t.cut
+			e.standing.begins(*t.cut, *t.anew)
 		}
 	}
 	e.durable = e.held
