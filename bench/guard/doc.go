@@ -1,0 +1,15 @@
+// Command guard measures the ratios that Felix holds itself to and compares them with
+// their limits, in about two minutes:
+//
+//	go run ./bench/guard [-dir DIR] [-inform] [-budget 2m]
+//
+// It prints a table, and exits 1 when a limit is missed or a measurement failed; with
+// -inform always 0, for where a noisy machine must not stop anything.
+//
+// Only ratios of measurements made side by side have a limit, since rates say more
+// about the machine than about the code. One that is missed is measured again, up to
+// three times, while the budget lasts, and the best value counts: noise makes a ratio
+// worse on one try, a regression on all of them.
+//
+// It never measures what it does not read back: a lost record is a failure.
+package main

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// values is a bar that measures one value after the other.
+func values(limit float64, atMost bool, list ...float64) bar {
+	return bar{name: "x", limit: limit, atMost: atMost, measure: func(context.Context) (float64, string, error) {
+		value := list[0]
+		list = list[1:]
+		return value, "", nil
+	}}
+}
+
+func TestABarIsMissedOnlyWhenEveryTryMissesIt(t *testing.T) {
+	failing := bar{name: "x", limit: 1, measure: func(context.Context) (float64, string, error) { return 0, "", errors.New("lost") }}
+	for name, test := range map[string]struct {
+		bar      bar
+		missed   bool
+		attempts int
+		value    float64
+	}{
+		"met at once":                    {values(4, false, 4), false, 1, 4},
+		"met at the third try":           {values(4, false, 3, 2, 5), false, 3, 5},
+		"missed, and the best counts":    {values(4, false, 3, 3.5, 1), true, 3, 3.5},
+		"a limit upwards":                {values(1.15, true, 1.3, 1.1), false, 2, 1.1},
+		"a limit upwards, missed":        {values(1.15, true, 1.3, 1.2, 1.4), true, 3, 1.2},
+		"no limit":                       {values(0, false, 0.2), false, 1, 0.2},
+		"a failure is not tried again":   {failing, true, 1, 0},
+		"a value at the limit is enough": {values(1.15, true, 1.15), false, 1, 1.15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := judge(t.Context(), []bar{test.bar}, time.Hour, io.Discard)[0]
+			if v.missed() != test.missed || v.attempts != test.attempts || v.value != test.value {
+				t.Errorf("got missed %v after %d tries with %g, want %+v", v.missed(), v.attempts, v.value, test)
+			}
+		})
+	}
+}
+
+func TestWithoutBudgetNothingIsRepeated(t *testing.T) {
+	v := judge(t.Context(), []bar{values(4, false, 3), values(4, false, 2)}, 0, io.Discard)
+	if v[0].attempts != 1 || v[1].attempts != 1 || !anyMissed(v) {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestTheTableSaysWhatIsMissed(t *testing.T) {
+	var b bytes.Buffer
+	err := table(&b, []verdict{
+		{bar: bar{name: "one", limit: 40}, value: 41.234, attempts: 1, detail: "a by b"},
+		{bar: bar{name: "two", limit: 1.15, atMost: true}, value: 1.5, attempts: 3},
+		{bar: bar{name: "three"}, value: 0.5, attempts: 1},
+		{bar: bar{name: "four", limit: 1}, attempts: 1, err: errors.New("a record was lost")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `ratio  measured  to be           tries  
+one    41.23     ≥ 40    ok      1      a by b
+two    1.50      ≤ 1.15  MISSED  3      
+three  0.50      –       shown   1      
+four   –         ≥ 1     FAILED  1      a record was lost
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestInformingNeverFails(t *testing.T) {
+	// A slice of a millisecond misses some limit, or fails: whatever it is, it is
+	// only told, and nothing is left behind.
+	if testing.Short() {
+		t.Skip("measures every bar once")
+	}
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-dir", dir, "-inform", "-budget", "0s", "-slice", "10ms"}, &stdout, &stderr); code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if strings.Contains(stdout.String(), "FAILED") || strings.Count(stdout.String(), "\n") != 16 {
+		t.Errorf("got\n%s", stdout.String())
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v were left, %v", entries, err)
+	}
+}
+
+func TestWhatCannotBeMeasuredFailsUnlessInforming(t *testing.T) {
+	missing := t.TempDir() + "/missing"
+	if code := run(t.Context(), []string{"-dir", missing}, io.Discard, io.Discard); code != exitMissed {
+		t.Errorf("exit code %d, want %d", code, exitMissed)
+	}
+	if code := run(t.Context(), []string{"-dir", missing, "-inform"}, io.Discard, io.Discard); code != exitOK {
+		t.Errorf("exit code %d, want %d", code, exitOK)
+	}
+	for _, args := range [][]string{{"-nonsense"}, {"more"}, {"-slice", "0s"}} {
+		if code := run(t.Context(), args, io.Discard, io.Discard); code != exitUsage {
+			t.Errorf("%v: exit code %d, want %d", args, code, exitUsage)
+		}
+	}
+}
