@@ -113,23 +113,23 @@ func child(ctx context.Context, list []target, name, dir string, appends int) (e
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	in, err := chosen[0].open(ctx, dir, row{Logs: 1, Publishers: 1, Batch: 1, PayloadBytes: 128})
+	in, err := chosen[0].open(ctx, dir, row{Logs: 1, Publishers: 1, Batch: 2, PayloadBytes: 128})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
 	publish := publishers(in, newLedger(1, 128))(0)
-	for range warmAppends {
-		if err := publish(ctx, make([][]byte, 1)); err != nil {
+	for i := range warmAppends + appends {
+		if i == warmAppends {
+			mark()
+		}
+		// Records alone and batches in turn: some targets go different ways with them.
+		if err := publish(ctx, make([][]byte, 1+i%2)); err != nil {
 			return err
 		}
-	}
-	mark()
-	for range appends {
-		if err := publish(ctx, make([][]byte, 1)); err != nil {
-			return err
+		if i >= warmAppends {
+			mark()
 		}
-		mark()
 	}
 	return nil
 }
