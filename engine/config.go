@@ -145,7 +145,7 @@ const (
 	// position far from the end of int64.
 	SegmentBytesMax = 16 << 40
 	// JournalBytesMin has room in each of the journal's files for some frames.
-	JournalBytesMin, JournalBytesMax = 1 << 20, 64 << 30
+	JournalBytesMin, JournalBytesMax = 256 << 10, 64 << 30
 	// OpenFilesMin is what a store needs to roll one log while it reads.
 	OpenFilesMin = 16
 	// RingEntriesMin leaves one entry beside the ring's own, RingEntriesMax

@@ -25,6 +25,16 @@
 // While a batch is in flight, later appends gather in the next one: that is the
 // group commit. Where a segment ends is decided per append, when it is staged.
 //
+// Under on_commit a batch may become durable in the commit journal of its store
+// instead of its segment:
+//
+//	commit   gather ─ take the first batch ─ [roll] ─ entry in the next frame, which
+//	         batches of all logs share ─ publish ─ the bytes lag in memory
+//	         checkpoint, later: lag ─ one write to the segment ─ flush
+//
+// Whoever writes a segment in another way, or seals, cuts or closes it, brings it up
+// to the journal first (settleLag).
+//
 // Whoever waits for a batch is woken by its lone signal (a blocking append that
 // came first), by its crowd (further ones under on_commit), or by its done
 // channel (handles, and whoever outlasts the crowd's patience).
@@ -84,6 +94,17 @@
 //     returned and none was poisoned in the whole run.
 //   - What a stream's marker says is durable before anybody acts on it; a log of
 //     another incarnation than the marker's is not opened.
+//   - What lags behind the journal is the end of the active segment and is durable:
+//     readers have it from memory. A batch enters a frame only when its segment's
+//     header is durable, its blocks are reserved, and everything below it is durable.
+//   - A frame is durable before the next is begun. It is not written over before the
+//     segments hold durably what it holds, and a durable frame elsewhere says so.
+//   - Before records are cut or removed the journal is told, durably, that it holds
+//     nothing of them; what lags is in the segment by then. durable.mark counts what
+//     the segment itself holds.
+//   - A frame that failed poisons every log. Lagging bytes that cannot be written
+//     poison theirs: they stay readable, and their frames stay for the next start.
+//   - A journal that holds something is replayed before anything of the root is served.
 //
 // # Locks, in order
 //
@@ -92,6 +113,8 @@
 //	Log.sidecars      the turn of writing replica, ballot and epochs; held across
 //	                  disk work, by exclusive work that cuts records throughout
 //	Log.mu            everything an appender touches; never held across disk work
+//	commitJournal.mu  the next frame and what frames are needed for; never held
+//	                  across disk work
 //	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
 //
 // Store.identity and Store.markers guard the small files of the root. They are held
@@ -114,6 +137,10 @@
 // below it.
 //
 // # Goroutines
+//
+// One commit loop at a time leads the journal: it writes the frame that holds its own
+// batch, and a goroutine goes on while there are more. The checkpointer waits for
+// nothing that an appender can hold.
 //
 // A store has its timers, those for periodic flushes and for retention from the
 // first log on that needs them, and while there is work one commit loop per log,

@@ -137,7 +137,7 @@ func (j *commitJournal) takes(l *Log, b *batch) bool {
 		return false
 	}
 	w := &l.mu.active
-	if len(b.buf) > journalBatchMax || j.lagBytes.Load() > journalLagTotalMax || w.reserve.bytes < b.end() {
+	if int64(len(b.buf)) > min(journalBatchMax, j.frameMax()/2) || j.lagBytes.Load() > journalLagTotalMax || w.reserve.bytes < b.end() {
 		return false
 	}
 	l.mu.Lock()
@@ -249,7 +249,7 @@ func (j *commitJournal) gather() {
 func (j *commitJournal) take() []*journalEntry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	size, frameMax := journal.HeaderBytes, min(journal.FrameBytesMax, j.store.journalFileBytes()/2)
+	size, frameMax := journal.HeaderBytes, j.frameMax()
 	j.taken = j.taken[:0]
 	for _, e := range j.mu.staged {
 		if size += e.EncodedBytes(); int64(size) > frameMax && len(j.taken) > 0 {

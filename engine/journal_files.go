@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
@@ -52,11 +53,47 @@ func (e *JournalUnavailableError) Is(target error) bool { return target == ErrNo
 // Unwrap gives the cause.
 func (e *JournalUnavailableError) Unwrap() error { return e.Err }
 
+// ErrJournalPending is what a *JournalPendingError matches.
+var ErrJournalPending = errors.New("the commit journal holds records of it")
+
+// JournalPendingError says that a shard cannot be opened by itself: records of it that
+// were acknowledged are in the commit journal of its root alone.
+type JournalPendingError struct{ Root, Shard string }
+
+// Error says what to do.
+func (e *JournalPendingError) Error() string {
+	return fmt.Sprintf("%s: %v that its segments lack; open %s as a store once, which brings them there",
+		filepath.Join(e.Root, e.Shard), ErrJournalPending, e.Root)
+}
+
+// Is makes errors.Is match ErrJournalPending.
+func (e *JournalPendingError) Is(target error) bool { return target == ErrJournalPending }
+
+// nothingPending refuses to open a shard by itself while a journal beside it holds
+// records of it: what is appended would take their place.
+func (s *Store) nothingPending() error {
+	root, shard := filepath.Split(s.root)
+	plan, err := recovery.InspectJournal(s.fs, root, s.recoveryPolicy())
+	if err != nil || plan == nil {
+		return err
+	}
+	pending := plan.Refused()
+	for i := range plan.Shards {
+		if plan.Shards[i].Shard == shard {
+			pending = pending || slices.ContainsFunc(plan.Shards[i].Segments, func(g recovery.JournalSegment) bool { return g.Missing() > 0 })
+		}
+	}
+	if pending {
+		return &JournalPendingError{Root: filepath.Clean(root), Shard: shard}
+	}
+	return nil
+}
+
 // replayJournal brings the shards up to what a former run acknowledged, whatever the
 // setting is now. Nothing of the root is served before.
 func (s *Store) replayJournal() error {
 	if s.single {
-		return nil
+		return s.nothingPending()
 	}
 	if _, err := s.fs.Lstat(filepath.Join(s.root, journal.DirName, journal.CurrentName)); device.IsNotExist(err) {
 		return nil // never used
@@ -65,7 +102,14 @@ func (s *Store) replayJournal() error {
 	if err != nil {
 		return err
 	}
-	_ = epoch
+	report, err := recovery.ReplayJournal(s.disk(), s.root, s.recoveryPolicy(), epoch)
+	if err != nil {
+		return err
+	}
+	if report.Entries > 0 {
+		s.logger.Info("commit journal replayed", "root", s.root, "report", report)
+		s.counters.journalReplayed.Add(uint64(report.Entries))
+	}
 	return nil
 }
 

@@ -12,9 +12,19 @@ type journalFile struct {
 	last uint64
 }
 
-// journalReserve is kept free at the end of a data file for frames that make room:
-// fences, and those that say what is not needed any more.
+// journalReserve is how much is kept free at the end of a data file for frames that
+// make room: fences, and those that say what is not needed any more.
 const journalReserve = 16 * journal.BlockBytes
+
+// reserve is that of files of this size.
+func (j *commitJournal) reserve() int64 {
+	return min(journalReserve, j.store.journalFileBytes()/8) / journal.BlockBytes * journal.BlockBytes
+}
+
+// frameMax bounds the bytes of one frame.
+func (j *commitJournal) frameMax() int64 {
+	return min(journal.FrameBytesMax, (j.store.journalFileBytes()-j.reserve())/2)
+}
 
 // findRoom makes sure that a frame of so many bytes fits at the leader's position.
 //
@@ -24,7 +34,7 @@ const journalReserve = 16 * journal.BlockBytes
 func (j *commitJournal) findRoom(need int64, mayUseReserve bool) error {
 	end := j.store.journalFileBytes()
 	if !mayUseReserve {
-		end -= journalReserve
+		end -= j.reserve()
 	}
 	if j.pos+need <= end {
 		return nil

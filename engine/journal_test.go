@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 // journaled makes a store with a journal that commits all it can in it.
 func journaled(cfg *engine.Config) {
-	cfg.Journal, cfg.JournalBytes = engine.JournalRequire, engine.JournalBytesMin
+	cfg.Journal, cfg.JournalBytes = engine.JournalRequire, 1<<20
 	cfg.SegmentBytes = 1 << 20
 }
 
@@ -125,8 +124,8 @@ func TestTheJournalGoesRoundItsFiles(t *testing.T) {
 	}
 	all.Wait()
 	stats := r.store.Stats()
-	if stats.JournalBytes < 2*engine.JournalBytesMin {
-		t.Errorf("only %d bytes of frames in a journal of %d", stats.JournalBytes, engine.JournalBytesMin)
+	if int64(stats.JournalBytes) < 2*r.cfg.JournalBytes {
+		t.Errorf("only %d bytes of frames in a journal of %d", stats.JournalBytes, r.cfg.JournalBytes)
 	}
 	for i, l := range logs {
 		r.wantHeld(l, each, size)
@@ -138,7 +137,6 @@ func TestTheJournalGoesRoundItsFiles(t *testing.T) {
 	for i, l := range r.openShards(4) {
 		r.wantHeld(l, uint64(each-10-i), size)
 	}
-	t.Log(fmt.Sprintf("%+v", stats))
 }
 
 // An orderly stop leaves a journal that holds nothing.
