@@ -40,17 +40,14 @@ func isRoot(dir string) bool {
 // engine, which takes them for each: what is held already is granted.
 //
 // Run by root on the directory of a service, it leaves no file that the service cannot
-// write: a file that is made gets owner and mode of the one whose place it takes, or
-// the owner of its directory.
+// write: a file that is made gets owner and permissions of the one whose place it takes,
+// or the owner of its directory.
 type cutDisk struct {
 	device.FS
-	held   map[string]io.Closer
-	asRoot bool
+	held map[string]io.Closer
 }
 
-func newCutDisk() *cutDisk {
-	return &cutDisk{FS: device.OS(), held: make(map[string]io.Closer), asRoot: os.Geteuid() == 0}
-}
+func newCutDisk() *cutDisk { return &cutDisk{FS: device.OS(), held: make(map[string]io.Closer)} }
 
 // hold locks a directory until unlock.
 func (d *cutDisk) hold(dir string) error {
@@ -79,33 +76,34 @@ func (d *cutDisk) Lock(dir string, shared bool) (io.Closer, error) {
 
 // OpenFile gives what it makes to whom it belongs, before anything is written to it.
 func (d *cutDisk) OpenFile(path string, mode device.OpenMode, perm fs.FileMode) (device.File, error) {
-	if !d.asRoot || mode == device.ReadOnly || mode == device.ReadWrite {
+	_, there := os.Lstat(path)
+	if there == nil || mode == device.ReadOnly || mode == device.ReadWrite {
 		return d.FS.OpenFile(path, mode, perm)
 	}
-	owner, perm, err := ownerOf(path, perm)
+	like, err := modelOf(path)
 	if err != nil {
 		return nil, device.NewError("open", path, -1, err)
+	}
+	if !like.IsDir() {
+		perm = like.Mode().Perm()
 	}
 	file, err := d.FS.OpenFile(path, mode, perm)
 	if err != nil {
 		return nil, err
 	}
-	if fd, ok := device.FD(file); ok {
-		err = device.NewError("chown", path, -1, unix.Fchown(fd, int(owner.Uid), int(owner.Gid)))
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close(), d.FS.Remove(path))
+	if err := own(path, like); err != nil {
+		return nil, errors.Join(device.NewError("open", path, -1, err), file.Close(), d.FS.Remove(path))
 	}
 	return file, nil
 }
 
-// ownerOf gives owner and mode for a file that is to be made.
-func ownerOf(path string, perm fs.FileMode) (owner unix.Stat_t, mode fs.FileMode, err error) {
-	// A temporary has the name of what it replaces, which has no extension.
-	for _, former := range []string{path, strings.TrimSuffix(path, ".tmp")} {
-		if err = unix.Lstat(former, &owner); err == nil {
-			return owner, fs.FileMode(owner.Mode) & fs.ModePerm, nil
+// modelOf is what a file that is to be made takes after: the one that it will replace,
+// or its directory. A temporary is called like what it replaces, which has no extension.
+func modelOf(path string) (fs.FileInfo, error) {
+	if former, temporary := strings.CutSuffix(path, ".tmp"); temporary {
+		if info, err := os.Lstat(former); err == nil && info.Mode().IsRegular() {
+			return info, nil
 		}
 	}
-	return owner, perm, unix.Stat(filepath.Dir(path), &owner)
+	return os.Stat(filepath.Dir(path))
 }

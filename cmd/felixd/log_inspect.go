@@ -86,6 +86,7 @@ func (c *inspectCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	files = append(leftByRestore(device.OS(), c.Dir), files...)
 	dirs, err := shardDirectories(a.ctx, c.Dir)
 	if err != nil && (len(files) == 0 || !errors.Is(err, errNoLog)) {
 		return err

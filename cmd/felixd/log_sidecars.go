@@ -82,6 +82,7 @@ func shardSidecars(disk device.FS, dir string, plan *recovery.Plan) []sidecarEve
 		name  string
 		judge func() judged
 	}{
+		{recovery.MarkName, func() judged { return judgeMark(disk, dir) }},
 		{sidecar.EpochsName, func() judged { return judgeEpochs(disk, dir, plan) }},
 		{sidecar.ReplicaName, func() judged { return judgeReplica(disk, dir) }},
 		{sidecar.BallotName, func() judged { return judgeBallot(disk, dir) }},
@@ -122,10 +123,32 @@ func tailOf(plan *recovery.Plan) (base, tail uint64, ok bool) {
 	return base, plan.Active.NextOffset, true
 }
 
+// damagedOr judges a file that is passed over when it is damaged: unused says what
+// follows then. One that cannot be read at all refuses the open.
+func damagedOr(err error, unused string) judged {
+	var damaged *sidecar.DecodeError
+	if err != nil && !errors.As(err, &damaged) {
+		return judged{err: err, refuses: true}
+	}
+	return judged{err: err, unused: unused}
+}
+
+func judgeMark(disk device.FS, dir string) judged {
+	b, err := sidecar.Read(disk, dir, recovery.MarkName, producer.SnapshotBytesMax)
+	if err != nil {
+		return judged{err: err, refuses: true}
+	}
+	m, whole := recovery.DecodeMark(b)
+	if !whole {
+		return judged{unused: "it is damaged and counts as none: the strict rules apply"}
+	}
+	return judged{content: fmt.Sprintf("segment %d is durable through byte %d, earlier ones wholly", m.Segment, m.Synced)}
+}
+
 func judgeEpochs(disk device.FS, dir string, plan *recovery.Plan) judged {
 	epochs, err := sidecar.LoadEpochs(disk, dir)
 	if err != nil || epochs == nil {
-		return judged{err: err, unused: "the history counts as empty"}
+		return damagedOr(err, "the history counts as empty")
 	}
 	entries := epochs.Entries()
 	j := judged{content: fmt.Sprintf("%d generations", len(entries))}
@@ -196,52 +219,112 @@ func judgeProducers(disk device.FS, dir string, plan *recovery.Plan) judged {
 	return j
 }
 
-// rootSidecars judges the small files of a root; none when it has none. The id's
-// verdict stands with storage-id.
+// rootSidecars judges the small files of a root; none when it is none.
 func rootSidecars(disk device.FS, root string) ([]sidecarEvent, error) {
 	var events []sidecarEvent
-	add := func(dir, name string, j judged) { events = append(events, j.event(dir, name)) }
-	report, refused := engine.InspectIdentity(disk, root, 0)
-	id, err := sidecar.LoadStorageID(disk, root)
-	if j := (judged{err: err, refuses: true, version: versionOf(disk, root, sidecar.StorageIDName)}); id != nil || err != nil {
-		if id != nil {
-			j.content = id.String()
+	for _, file := range []struct {
+		name  string
+		judge func() judged
+	}{
+		{sidecar.StorageIDName, func() judged { return judgeStorageID(disk, root) }},
+		{sidecar.RunStateName, func() judged { return judgeRunState(disk, root) }},
+		{sidecar.RegistrationName, func() judged { return judgeRegistration(disk, root) }},
+		{sidecar.NodeIDName, func() judged { return judgeNodeID(disk, root) }},
+	} {
+		_, err := os.Lstat(filepath.Join(root, file.name))
+		absent := errors.Is(err, os.ErrNotExist)
+		if absent && (file.name != sidecar.StorageIDName || !isRoot(root) && !holdsShards(root)) {
+			continue
 		}
-		if refused == nil && report.NewID {
-			j.unused = "the next start makes a new id: " + report.Reason
+		j := file.judge()
+		if file.name != sidecar.NodeIDName { // which is plain text
+			j.version = versionOf(disk, root, file.name)
 		}
-		add(root, sidecar.StorageIDName, j)
+		events = append(events, j.event(root, file.name))
 	}
-	run, err := sidecar.LoadRunState(disk, root)
-	if j := (judged{err: err, version: versionOf(disk, root, sidecar.RunStateName)}); run != nil || err != nil {
-		if run != nil {
-			j.content = fmt.Sprintf("%s, acknowledges before it syncs: %v, under id %v", run.State, run.AcksBeforeSync, run.ID)
-		} else {
-			j.unused = "the worst is taken for granted"
-		}
-		add(root, sidecar.RunStateName, j)
-	}
-	registration, err := sidecar.LoadRegistration(disk, root)
-	if j := (judged{err: err, version: versionOf(disk, root, sidecar.RegistrationName)}); registration != nil || err != nil {
-		if registration != nil {
-			j.content = fmt.Sprintf("incarnation %d of the node", registration.Incarnation)
-		} else {
-			j.unused = "it counts as none"
-		}
-		add(root, sidecar.RegistrationName, j)
-	}
-	node, err := sidecar.LoadNodeID(disk, root)
-	if j := (judged{err: err, content: string(node)}); node != "" || err != nil {
+	for _, part := range []engine.SubRoot{engine.StreamShards, engine.CacheShards} {
+		names, err := markerNames(part.Dir(root))
 		if err != nil {
-			j.unused = "offloading is refused"
+			return events, err
 		}
-		add(root, sidecar.NodeIDName, j)
+		for _, name := range names {
+			j := judgeMarker(disk, part.Dir(root), name)
+			if part == engine.CacheShards && j.err == nil {
+				j.unused, j.follows = "this build keeps no caches; it is left alone", ""
+			}
+			events = append(events, j.event(filepath.Join(part.Dir(root), sidecar.MarkersDir), name))
+		}
 	}
-	markers, err := markerNames(root)
-	for _, name := range markers {
-		add(filepath.Join(root, sidecar.MarkersDir), name, judgeMarker(disk, root, name))
+	return events, nil
+}
+
+// holdsShards says that a directory has a shard right below it.
+func holdsShards(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && !holdsLog(entries) && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		if !e.IsDir() || isHidden(e) {
+			return false
+		}
+		below, err := os.ReadDir(filepath.Join(dir, e.Name()))
+		return err == nil && holdsLog(below)
+	})
+}
+
+// leftByRestore is the file that a restore which did not finish left in a root; none
+// when there is none.
+func leftByRestore(disk device.FS, root string) []sidecarEvent {
+	_, err := engine.InspectIdentity(disk, root, 0)
+	var refused *engine.IdentityError
+	if !errors.As(err, &refused) || filepath.Base(refused.Path) != engine.RestoringName {
+		return nil
 	}
-	return events, err
+	return []sidecarEvent{judged{err: err, refuses: true}.event(root, engine.RestoringName)}
+}
+
+// judgeStorageID tells what becomes of the id: the verdict of all files of a root
+// stands with it.
+func judgeStorageID(disk device.FS, root string) judged {
+	id, err := sidecar.LoadStorageID(disk, root)
+	j := judged{err: err, refuses: true}
+	if id != nil {
+		j.content = id.String()
+	}
+	report, refused := engine.InspectIdentity(disk, root, 0)
+	switch {
+	case refused == nil && report.NewID:
+		j.unused = "the next start makes a new id: " + report.Reason
+	case err == nil && id == nil:
+		j.unused = "there is none; a start that is not refused makes a new id"
+	}
+	return j
+}
+
+func judgeRunState(disk device.FS, root string) judged {
+	run, err := sidecar.LoadRunState(disk, root)
+	if err != nil || run == nil {
+		return damagedOr(err, "the worst is taken for granted")
+	}
+	return judged{content: fmt.Sprintf("%s, acknowledges before it syncs: %v, under id %v", run.State, run.AcksBeforeSync, run.ID)}
+}
+
+func judgeRegistration(disk device.FS, root string) judged {
+	registration, err := sidecar.LoadRegistration(disk, root)
+	if err != nil || registration == nil {
+		return damagedOr(err, "it counts as none")
+	}
+	return judged{content: fmt.Sprintf("incarnation %d of the node", registration.Incarnation)}
+}
+
+func judgeNodeID(disk device.FS, root string) judged {
+	node, err := sidecar.LoadNodeID(disk, root)
+	switch {
+	case err != nil:
+		return judged{err: err, unused: "offloading is refused"}
+	case node == "":
+		return judged{unused: "it is empty, and a new one is made at its first use"}
+	default:
+		return judged{content: string(node)}
+	}
 }
 
 func markerNames(root string) (names []string, err error) {

@@ -170,6 +170,81 @@ func TestInspectSaysWhatAnOpenMakesOfEverySmallFile(t *testing.T) {
 	}
 }
 
+// What is not there, or cannot be read at all, is said as well, and an open agrees.
+func TestInspectSaysWhatKeepsAStartFromUsingADirectory(t *testing.T) {
+	remove := func(name string) func(root string) error {
+		return func(root string) error { return os.Remove(filepath.Join(root, name)) }
+	}
+	// A directory in its place cannot be read, by root neither.
+	unreadable := func(name string) func(root string) error {
+		return func(root string) error {
+			path := filepath.Join(root, name)
+			return errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o750))
+		}
+	}
+	for _, c := range []struct {
+		name, file string
+		change     func(root string) error
+		reason     string
+		refuses    bool
+	}{
+		{"a restore did not finish", ".restoring", func(root string) error { return os.WriteFile(filepath.Join(root, ".restoring"), nil, 0o640) }, "run felixd restore again", true},
+		{"no storage-id", "storage-id", remove("storage-id"), "the next start makes a new id: storage-id is gone", false},
+		{"no small file at all", "storage-id", func(root string) error { return errors.Join(remove("storage-id")(root), remove("run-state")(root)) }, "the next start makes a new id: the directory had none", false},
+		{"no storage-id, and run-state cannot be read", "storage-id", func(root string) error { return errors.Join(remove("storage-id")(root), unreadable("run-state")(root)) }, "a start that is not refused makes a new id", true},
+		{"a storage-id that cannot be read", "storage-id", unreadable("storage-id"), "storage-id", true},
+		{"a run-state that cannot be read", "run-state", unreadable("run-state"), "run-state", true},
+		{"a registration that cannot be read", "registration", unreadable("registration"), "registration", true},
+		{"a history that cannot be read", "epochs", unreadable("t_n_s_0-57c051dac440ed07/epochs"), "epochs", true},
+		{"a mark that is damaged", "durable.mark", func(root string) error {
+			return os.WriteFile(filepath.Join(root, "t_n_s_0-57c051dac440ed07/durable.mark"), []byte("FLDM\x00\x01"), 0o640)
+		}, "the strict rules apply", false},
+		{"an empty node id", "node-id", func(root string) error { return os.WriteFile(filepath.Join(root, "node-id"), []byte(" \n"), 0o640) }, "a new one is made", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newBackupRig(t)
+			r.append(r.open(0), 30)
+			if err := r.store.Close(r.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.change(r.root); err != nil {
+				t.Fatal(err)
+			}
+			files, code := inspected(t, r.root)
+			got, there := files[c.file]
+			if !there || got.Used || !strings.Contains(got.Reason, c.reason) || (code == exitRefused) != c.refuses {
+				t.Errorf("exit code %d, %v: %+v", code, there, got)
+			}
+			if c.file != "storage-id" && got.Refuses != c.refuses {
+				t.Errorf("it refuses: %v", got.Refuses)
+			}
+			store, err := engine.OpenStore(r.ctx, copyOf(t, r.root), r.cfg)
+			if err == nil {
+				_, err = store.OpenLog(r.ctx, backupKey(0))
+				err = errors.Join(err, store.Close(r.ctx))
+			}
+			if (err != nil) != c.refuses {
+				t.Errorf("an open says %v", err)
+			}
+		})
+	}
+}
+
+func TestInspectShowsTheMarkersOfCaches(t *testing.T) {
+	r := newBackupRig(t)
+	if err := r.store.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(r.root, "caches", sidecar.MarkersDir)
+	if err := errors.Join(os.MkdirAll(dir, 0o750), os.WriteFile(filepath.Join(dir, "t_n_c-1"), sidecar.Marker{Incarnation: 2}.AppendTo(nil), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	files, code := inspected(t, r.root)
+	if got := files["t_n_c-1"]; code != 0 || got.Dir != dir || got.Used || got.Version != 1 || !strings.Contains(got.Reason, "keeps no caches") {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+}
+
 func engineID(t *testing.T, root string) sidecar.StorageID {
 	t.Helper()
 	id, err := sidecar.LoadStorageID(device.OS(), root)
