@@ -160,7 +160,9 @@ func lagCases() []journalCase {
 		lagging("the lagging region is zeros up to its end", func() []byte { return zeroed(ten(), at(3), at(10)) }),
 		lagging("a hole of zeros with valid later bytes", func() []byte { return zeroed(ten(), at(3), at(7)) }),
 		lagging("a hole of zeros within a record", func() []byte { return zeroed(ten(), at(3)+30, at(4)-3) }),
-		lagging("a torn page", func() []byte { return append(bytes.Clone(ten()[:at(3)+35]), other()[at(3)+35:]...) }),
+		lagging("a torn page", func() []byte {
+			return append(bytes.Clone(ten()[:at(3)+35]), bytes.Repeat([]byte{0xee}, 512-at(3)-35)...)
+		}),
 		lagging("a record cut short", func() []byte { return ten()[:at(3)+11] }),
 		lagging("a flipped bit", func() []byte { return flip(ten(), at(3)+40) }),
 		lagging("garbage that is no record", func() []byte { return holding(3, bytes.Repeat([]byte{0xee}, 300)...) }),
@@ -210,7 +212,7 @@ func tailJournalCases() []journalCase {
 		},
 		{
 			name: "records that went past the journal stay behind the last entry", want: map[string][]byte{logA: ten()},
-			marks: map[string]Mark{shardA: {0, int64(at(10))}},
+			marks: map[string]Mark{shardA: {0, int64(at(8))}},
 			setup: func(j *journaled) {
 				j.segment(shardA, 0, ten())
 				j.mark(shardA, 0, at(5))
@@ -219,7 +221,7 @@ func tailJournalCases() []journalCase {
 		},
 		{
 			name: "zeros behind records that went past the journal are left for opening the shard", want: map[string][]byte{logA: holding(10, make([]byte, 9)...)},
-			marks: map[string]Mark{shardA: {0, int64(at(10))}}, opened: true,
+			marks: map[string]Mark{shardA: {0, int64(at(8))}}, opened: true,
 			setup: func(j *journaled) {
 				j.segment(shardA, 0, holding(10, make([]byte, 9)...))
 				j.mark(shardA, 0, at(5))
@@ -367,6 +369,15 @@ func markCases() []journalCase {
 			},
 		},
 		{
+			name: "rot in what the journal holds comes from the journal, whatever the mark vouches for", want: whole,
+			marks: map[string]Mark{shardA: {0, int64(at(10))}}, written: 3 * recordBytes,
+			setup: func(j *journaled) {
+				j.segment(shardA, 0, flip(ten(), at(7)+40))
+				j.mark(shardA, 0, at(10))
+				j.frame(0, 1, 1, records(shardA, 0, ten(), 5, 10))
+			},
+		},
+		{
 			name: "a damaged mark counts as none", want: whole, marks: map[string]Mark{shardA: {0, int64(at(10))}}, written: recordBytes,
 			setup: func(j *journaled) {
 				j.segment(shardA, 0, holding(9))
@@ -414,9 +425,34 @@ func refusedCases() []journalCase {
 		refused("different bytes of which the file holds fewer", "the segment holds other bytes", holds(append(holding(5), other()[at(5):at(6)]...)), entry),
 		refused("different bytes in the second of two entries", "position 4096, for shard "+shardA, holds(append(holding(6), other()[at(6):at(8)]...)),
 			records(shardA, 0, ten(), 5, 6), records(shardA, 0, ten(), 6, 8)),
-		refused("bytes that the mark vouches for and that differ", "the segment holds other bytes", func(j *journaled) {
-			j.segment(shardA, 0, flip(ten(), at(6)+40))
+		refused("other bytes that the mark vouches for", "the segment holds other bytes", func(j *journaled) {
+			j.segment(shardA, 0, append(holding(6), other()[at(6):]...))
 			j.mark(shardA, 0, at(10))
+		}, entry),
+		refused("other records of other lengths that the mark vouches for", "the segment holds other bytes", func(j *journaled) {
+			b := holding(4)
+			for offset := range uint64(5) {
+				b = appendRecord(b, 4+offset, bytes.Repeat([]byte{'o'}, 55))
+			}
+			j.segment(shardA, 0, b)
+			j.mark(shardA, 0, len(b))
+		}, entry),
+		refused("other offsets that end where the entries begin", "offset 4 belongs there", func(j *journaled) {
+			b := append(holding(3), appendRecord(nil, 3, make([]byte, 40+recordBytes))...)
+			j.segment(shardA, 0, b)
+			j.mark(shardA, 0, at(5))
+		}, entry),
+		refused("rot in front of the entries and past the mark", "records are missing", func(j *journaled) {
+			j.segment(shardA, 0, flip(ten(), at(3)+40))
+			j.mark(shardA, 0, at(2))
+		}, entry),
+		refused("rot in front of the entries where the mark ends", "records are missing", func(j *journaled) {
+			j.segment(shardA, 0, flip(ten(), at(3)+9))
+			j.mark(shardA, 0, at(3))
+		}, entry),
+		refused("a file that ends before the entries and before the mark", "the intact ones end at position 304", func(j *journaled) {
+			j.segment(shardA, 0, holding(4))
+			j.mark(shardA, 0, at(9))
 		}, entry),
 		refused("another segment of that number", "another one of that number", holds(remade()), entry),
 		refused("another base", "begins at offset 3", holds(segmentBytes(3, 5)), entry),

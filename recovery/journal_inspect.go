@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -202,10 +201,19 @@ func (i *journalInspector) extent(s *JournalShard, x *extent) (o *objection, err
 	if err != nil {
 		return nil, err
 	}
+	if g.doubts(x, differs) {
+		if err := i.walkWhole(f, g); err != nil {
+			return nil, err
+		}
+		if differs, err = i.differs(f, x, g.ValidEnd); err != nil {
+			return nil, err
+		}
+	}
 	return g.take(x, differs), nil
 }
 
-// stands finds out where the intact records of a segment end.
+// stands finds out where the intact records of a segment end, where the mark spares
+// it a walk over all of them.
 func (i *journalInspector) stands(f device.File, id uint64, marks evidence) (found standing, err error) {
 	if found.size, err = f.Size(); err != nil {
 		return found, err
@@ -223,42 +231,41 @@ func (i *journalInspector) stands(f device.File, id uint64, marks evidence) (fou
 		return found, nil
 	}
 	found.base, found.headerCRC = h.BaseOffset, journal.Checksum(head)
-	o, vouched, err := i.resume(f, found.size, marks.syncedThrough(id))
-	if err != nil || vouched >= found.size {
-		found.validEnd = found.size
-		return found, err
+	synced := marks.syncedThrough(id)
+	if found.vouched(synced) {
+		found.validEnd = min(synced, found.size)
+		return found, i.walkFrom(f, &found)
 	}
-	if vouched > 0 && o.From == nil {
-		found.validEnd = vouched // nothing intact follows
-		return found, nil
-	}
-	result, err := segment.Scan(f, found.size, o)
-	found.validEnd, found.next, found.nextKnown = result.ValidEnd, result.NextOffset, true
+	found.whole = true
+	result, err := segment.Scan(f, found.size, segment.ScanOptions{DamageOnly: true, Buffer: i.buffer})
+	found.validEnd, found.next = result.ValidEnd, result.NextOffset
 	return found, err
 }
 
-// resume says how to walk a segment from where the mark vouches to, which gives the
-// offset there only if a record follows. A mark that cannot be true of the file is
-// not believed, and vouched is 0 then.
-func (i *journalInspector) resume(f device.File, size, synced int64) (o segment.ScanOptions, vouched int64, err error) {
-	o = segment.ScanOptions{DamageOnly: true, Buffer: i.buffer}
-	switch {
-	case synced > size && synced != math.MaxInt64:
-		return o, 0, nil // bytes it vouches for are gone
-	case synced >= size:
-		return o, size, nil
-	case synced < segment.HeaderSize:
-		return o, 0, nil
-	}
+// walkFrom goes on where the mark ends. The record there says its offset; without
+// one, nothing intact follows.
+func (i *journalInspector) walkFrom(f device.File, found *standing) error {
 	head := make([]byte, segment.RecordHeaderSize)
-	n, err := readAvailable(f, head, synced)
+	n, err := readAvailable(f, head, found.validEnd)
 	if err != nil {
-		return o, 0, err
+		return err
 	}
-	if h, err := segment.DecodeRecordHeader(head[:n]); err == nil {
-		o.From = &segment.IndexEntry{Offset: h.Offset, Position: synced}
+	h, err := segment.DecodeRecordHeader(head[:n])
+	if err != nil {
+		return nil
 	}
-	return o, synced, nil
+	result, err := segment.Scan(f, found.size, segment.ScanOptions{
+		From: &segment.IndexEntry{Offset: h.Offset, Position: found.validEnd}, DamageOnly: true, Buffer: i.buffer,
+	})
+	found.validEnd, found.next, found.nextKnown = result.ValidEnd, result.NextOffset, result.Records > 0
+	return err
+}
+
+// walkWhole finds the end of the intact records without believing the mark.
+func (i *journalInspector) walkWhole(f device.File, g *JournalSegment) error {
+	result, err := segment.Scan(f, g.Size, segment.ScanOptions{DamageOnly: true, Buffer: i.buffer})
+	g.stands(standing{validEnd: result.ValidEnd, next: result.NextOffset, whole: true})
+	return err
 }
 
 // differs compares an extent with the file up to its valid end.

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"math"
 
 	"felix.local/felix/journal"
 	"felix.local/felix/segment"
@@ -15,11 +16,13 @@ type standing struct {
 	problem   *segment.Corruption
 	headerCRC uint32
 	base      uint64
-	// validEnd is the end of the intact records. next is the offset that belongs
-	// there, where the walk could tell.
+	// validEnd is the end of the intact records, next the offset that belongs there
+	// as far as that is known. whole says that every record up to there was read, so
+	// that nothing is believed.
 	validEnd  int64
 	next      uint64
 	nextKnown bool
+	whole     bool
 }
 
 // objection is a reason against an extent. position is a byte of the segment.
@@ -42,12 +45,33 @@ func (s *JournalShard) begin(x *extent, found standing) *objection {
 	case found.headerCRC != x.headerCRC:
 		return &objection{reason: fmt.Sprintf("the segment is another one of that number: the checksum of its header is 0x%08x, in the journal 0x%08x", found.headerCRC, x.headerCRC)}
 	}
-	s.Segments = append(s.Segments, JournalSegment{
-		Segment: x.segment, Position: x.position, First: x.first,
-		Size: found.size, ValidEnd: found.validEnd, end: found.validEnd,
-		next: found.next, nextKnown: found.nextKnown, headerCRC: x.headerCRC, base: x.base,
-	})
+	g := JournalSegment{Segment: x.segment, Position: x.position, First: x.first, Size: found.size, headerCRC: x.headerCRC, base: x.base}
+	g.stands(found)
+	s.Segments = append(s.Segments, g)
 	return nil
+}
+
+// vouched says whether a mark may be believed about where records end, until
+// something speaks against it. One that vouches for more than there is may not.
+func (f *standing) vouched(synced int64) bool {
+	return synced == math.MaxInt64 || synced >= segment.HeaderSize && synced <= f.size
+}
+
+// stands takes where the intact records end.
+func (s *JournalSegment) stands(found standing) {
+	s.ValidEnd, s.whole = found.validEnd, found.whole
+	if s.Entries == 0 || found.validEnd >= s.End {
+		s.end, s.next, s.nextKnown = found.validEnd, found.next, found.nextKnown || found.whole
+	}
+}
+
+// doubts says whether an extent is reason to read all records of the segment: the
+// offset where it goes on is not known, or the file differs below what the mark
+// vouches for. Another engine may have written there, and then all of it is intact;
+// or a replay that was interrupted brought a file that had lost vouched bytes back to
+// its length, with holes.
+func (s *JournalSegment) doubts(x *extent, differs int64) bool {
+	return !s.whole && (differs >= 0 || x.position == s.end && !s.nextKnown)
 }
 
 // take judges the next extent of a segment. differs is the first position below the
@@ -64,13 +88,13 @@ func (s *JournalSegment) take(x *extent, differs int64) *objection {
 	case differs >= 0:
 		return &objection{position: differs, reason: "the segment holds other bytes than the journal: " +
 			"another program wrote to it since this engine stopped, or the bytes rotted"}
-	case x.position == s.end && s.nextKnown && x.first != s.next:
+	case x.position == s.end && x.first != s.next:
 		return &objection{position: x.position, reason: fmt.Sprintf("offset %d belongs there, and the journal goes on with %d", s.next, x.first)}
 	}
 	s.Entries += x.entries()
 	s.End, s.Last = x.end(), x.last
 	if s.End > s.end {
-		s.end, s.next, s.nextKnown = s.End, x.last+1, true
+		s.end, s.next = s.End, x.last+1
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ type JournalSegment struct {
 	// far as the entries were judged.
 	next      uint64
 	nextKnown bool
+	whole     bool
 	end       int64
 	headerCRC uint32
 	base      uint64
@@ -116,11 +117,13 @@ func (s *JournalShard) segment(id uint64) *JournalSegment {
 }
 
 // markAfter is what the mark says when the segments are on the device: the highest
-// of them through its end, and never less than it says already.
+// of them through the last entry, and never less than it says already. What follows
+// is for opening the shard to vouch for, so that a replay that was interrupted ends
+// as one that was not.
 func (s *JournalShard) markAfter() *Mark {
 	var after Mark
 	for _, g := range s.Segments {
-		if reached := (Mark{g.Segment, max(g.End, g.ValidEnd)}); after.before(reached) {
+		if reached := (Mark{g.Segment, g.End}); after.before(reached) {
 			after = reached
 		}
 	}
