@@ -144,7 +144,7 @@ type takenError struct {
 	Path, Reason string
 }
 
-func (e *takenError) Error() string { return e.Path + " is there already: " + e.Reason }
+func (e *takenError) Error() string { return e.Path + " is there already; " + e.Reason }
 
 // absent refuses a name that something has.
 func absent(path string) error {

@@ -139,6 +139,7 @@ func (r *backupRig) check(dir string, shard int, baseMax, tail uint64) {
 			r.Errorf("a small file claims more than the copy's segments hold: %s", e.text())
 		}
 	}
+	r.checkMark(filepath.Join(dir, backupKey(shard).DirName()))
 	store, err := engine.OpenStore(r.ctx, dir, r.cfg)
 	if err != nil {
 		r.Fatal(err)
@@ -163,6 +164,46 @@ func (r *backupRig) check(dir string, shard int, baseMax, tail uint64) {
 			next++
 		}
 	}
+}
+
+// checkMark: what the mark of a copy vouches for is there.
+func (r *backupRig) checkMark(dir string) {
+	r.Helper()
+	segments, err := measure(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, recovery.MarkName))
+	mark, ok := recovery.DecodeMark(b)
+	if err != nil || !ok {
+		r.Fatal("the copy has no mark:", err)
+	}
+	for _, s := range segments {
+		if id, _ := segment.ParseLogName(s.name); id == mark.Segment && s.bytes >= mark.Synced || id > mark.Segment {
+			return
+		}
+	}
+	r.Errorf("the copy's mark vouches for more than the copy holds: %+v of %v", mark, segments)
+}
+
+// beginsLike says that the segments of a copy are beginnings of those in another
+// directory.
+func (r *backupRig) beginsLike(copied, dir string) bool {
+	r.Helper()
+	segments, err := measure(copied)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, s := range segments {
+		have, err := os.ReadFile(filepath.Join(copied, s.name))
+		if err != nil {
+			r.Fatal(err)
+		}
+		if whole, err := os.ReadFile(filepath.Join(dir, s.name)); err != nil || !bytes.HasPrefix(whole, have) {
+			return false
+		}
+	}
+	return true
 }
 
 // Between any two files of a copy the log grows, rolls, and writes its small files
@@ -249,27 +290,32 @@ func TestACopyOfALogThatForgetsMeanwhileHasNoGap(t *testing.T) {
 	}
 }
 
-// A log that is cut back and written anew while it is copied is copied again, until
-// the copy is one of the two.
+// A log that is cut back and written anew while it is copied, to the same segments or
+// to others, is copied again, until the copy is one of the two.
 func TestACopyOfALogThatIsCutBackMeanwhileIsMadeAgain(t *testing.T) {
 	attempts := 0
-	for at := range 12 {
+	for at := range 24 {
 		r := newBackupRig(t)
 		l := r.open(0)
 		r.append(l, 60)
+		former := copyOf(t, l.Dir())
 		var out bytes.Buffer
 		c := r.copier()
 		c.out.w = &out
-		c.copied = atFile(at, func() {
+		c.copied = atFile(at/2, func() {
 			if err := l.Truncate(r.ctx, 20); err != nil {
 				t.Error(err)
 			}
-			for range 15 { // other segments than before
-				r.appendBatch(l, 3)
+			batch := 1 + 2*(at%2)
+			for range 45 / batch {
+				r.appendBatch(l, batch)
 			}
 		})
 		if err := c.copyRoot(); err != nil {
 			t.Fatal(err)
+		}
+		if copied := filepath.Join(c.to, filepath.Base(l.Dir())); !r.beginsLike(copied, l.Dir()) && !r.beginsLike(copied, former) {
+			t.Errorf("%d: the copy is of two histories", at)
 		}
 		r.check(c.to, 0, 0, 20)
 		if !strings.Contains(out.String(), `"attempts":1`) {
