@@ -52,7 +52,7 @@ func TestRenderedRefusalOfAJournal(t *testing.T) {
   epoch 0102030405060708, 2 files of 32768 bytes
   frames 1 to 1, entries: 1, void because of a fence: 0
   refuse: commit journal /data/.journal/00000000.journal at position 0, for shard t_n_orders_0-00000000000000aa, segment 0 at position 0: ` +
-		`the segment's header is damaged [segment header checksum mismatch: stored 0x4fa69b85, computed 0x27b11b33]; ` + remedyShard + "\n"
+		`the segment's header is damaged [segment header checksum mismatch: stored 0x23992010, computed 0xca0fb934]; ` + remedyShard + "\n"
 	if diff := cmp.Diff(want, plan.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -62,7 +62,7 @@ func TestRenderedRefusalOfAJournal(t *testing.T) {
 		`"shards":[{"shard":"t_n_orders_0-00000000000000aa","mark":null,"mark_after":null,"segments":[]}],` +
 		`"refusals":[{"file":"/data/.journal/00000000.journal","position":0,"shard":"t_n_orders_0-00000000000000aa","segment":0,"segment_position":0,` +
 		`"reason":"the segment's header is damaged","remedy":"` + remedyShard + `",` +
-		`"cause":"segment header checksum mismatch: stored 0x4fa69b85, computed 0x27b11b33"}],"refusals_more":0}`
+		`"cause":"segment header checksum mismatch: stored 0x23992010, computed 0xca0fb934"}],"refusals_more":0}`
 	if diff := cmp.Diff(wantJSON, string(b)); diff != "" {
 		t.Error(diff)
 	}
