@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"felix.local/felix/device"
+	"felix.local/felix/producer"
 	"felix.local/felix/segment"
 )
 
@@ -158,7 +159,7 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 	l.mu.roll.sealing = true
 	retired := l.mu.retired
 	l.mu.Unlock()
-	go l.sealRetired(retired, b.first, b.producers)
+	go l.sealRetired(retired, b.first, b.takeProducers())
 	return nil
 }
 
@@ -168,11 +169,11 @@ func (l *Log) keepPrepared(p *preparedSegment) {
 	l.mu.roll.prepared = p
 }
 
-// sealRetired seals the former active segment, moves durable.mark past it and
-// saves the snapshot of producers as of the active one's base. Until that is done
+// sealRetired seals the former active segment, moves durable.mark past it and has
+// the snapshot of producers saved as of the active one's base. Until that is done
 // the roll counts as sealing: whoever waits for the log to be idle must not find
-// the mark, or the snapshot, still being written.
-func (l *Log) sealRetired(w *writer, asOf uint64, producers []byte) {
+// the mark still being written.
+func (l *Log) sealRetired(w *writer, asOf uint64, producers *producer.View) {
 	err := l.sealSegment(w)
 	if err == nil {
 		l.store.sealed.adopt(l, w) // before it is listed as sealed

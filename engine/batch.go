@@ -46,9 +46,9 @@ type batch struct {
 	// then.
 	before producer.Checkpoint
 	marked bool
-	// producers is, for a roll, the snapshot of producers as of first; nil when the
-	// log knows none.
-	producers []byte
+	// producers is, for a roll, what is known of producers as of first; nil when a roll
+	// staged behind it has that of its own.
+	producers *producer.View
 	// sequence is that of the frame of the commit journal that holds the batch; 0 when
 	// its segment was written instead.
 	sequence uint64

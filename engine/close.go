@@ -116,6 +116,7 @@ func (l *Log) closeIdle() error {
 		return discarded
 	}
 	l.dropReservation()
+	l.saveProducersNow()
 	l.writeIndex(true)
 	if err := l.saveMark(true); err != nil {
 		// Everything is durable; only the proof of it is older than it could be.

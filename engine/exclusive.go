@@ -32,7 +32,7 @@ func (l *Log) shutOut(ctx context.Context, op string) (readmit func(), err error
 		return nil, &ClosedError{Label: l.label}
 	}
 	l.mu.gate = make(chan struct{})
-	for l.mu.committing || l.mu.flushing || l.mu.marking || l.mu.roll.preparing || l.mu.roll.sealing {
+	for l.mu.committing || l.mu.flushing || l.mu.marking || l.mu.roll.preparing || l.mu.roll.sealing || l.mu.produced.saving.writing {
 		if err := l.waitLocked(ctx); err != nil {
 			l.openGateLocked()
 			return nil, &LogError{Label: l.label, Op: op, Err: err}
@@ -53,6 +53,7 @@ func (l *Log) shutOut(ctx context.Context, op string) (readmit func(), err error
 func (l *Log) openGateLocked() {
 	close(l.mu.gate)
 	l.mu.gate = nil
+	l.askToSaveLocked()
 	l.notifyLocked()
 }
 

@@ -1,5 +1,7 @@
 package engine
 
+import "context"
+
 // MarkTick is the work of one tick of the timer of marks, with a bound of the
 // test's own.
 func (s *Store) MarkTick(syncedMax int) func() { return s.markTick(syncedMax) }
@@ -14,3 +16,19 @@ func (l *Log) AwaitReservation() {
 		<-op.Done()
 	}
 }
+
+// AwaitProducersSaved returns once no snapshot of producers is on its way to the disk.
+// Exclusive work may not be under way.
+func (l *Log) AwaitProducersSaved() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.mu.produced.saving.next.view != nil && l.mu.poison == nil || l.mu.produced.saving.writing || l.mu.roll.sealing {
+		_ = l.waitLocked(context.Background())
+	}
+}
+
+// ProducerSaversMax is how many snapshots are written at a time.
+const ProducerSaversMax = producerSaversMax
+
+// Checkpoint brings every segment up to the commit journal.
+func (s *Store) Checkpoint() { s.journal.checkpoint(s.journal.lagging()) }

@@ -307,6 +307,7 @@ func TestASnapshotFromTheFutureIsGoneBeforeTheLogGrowsPastIt(t *testing.T) {
 		for len(r.log.Segments()) < 3 {
 			first.sendTo(r.rig)
 		}
+		synctest.Wait() // the snapshot is on the disk
 		path := filepath.Join(r.log.Dir(), engine.ProducersName)
 		stale := readDisk(t, r.disk, path)
 		asOf := r.log.Segments()[2].BaseOffset

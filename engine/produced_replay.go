@@ -102,6 +102,9 @@ func (l *Log) partBelow(ctx context.Context, segments []segment.Descriptor) (*pr
 // dropProducers removes the snapshot, durably. The caller has cut the log: records
 // that the snapshot tells of may be gone, and others will take their offsets.
 func (l *Log) dropProducers() error {
+	l.mu.Lock()
+	l.mu.produced.saving.next = producersAsOf{}
+	l.mu.Unlock()
 	return sidecar.Remove(l.store.fs, l.store.queue, l.dir, ProducersName)
 }
 

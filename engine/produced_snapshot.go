@@ -18,26 +18,30 @@ func snapshotVersion(digests bool) uint16 {
 	return producer.SnapshotV1
 }
 
-// snapshot gives the bytes of the file as of asOf, the staged tail: this is the one
-// moment at which the state is that of the records below it and no others. nil
-// stands for the snapshot of a log that knows no producers.
-func (p *produced) snapshot(asOf uint64, digests bool) []byte {
-	if !p.known {
-		return nil
+// viewForRollLocked is what a roll that is being staged has to save: at the staged
+// tail, which its segment begins at, the state is that of the records below and of no
+// others, and at no other moment.
+//
+// Of the rolls that are staged only the newest has one, so that a log with segments
+// smaller than what it stages does not hold a view for each: its snapshot takes the
+// place of theirs anyhow.
+func (l *Log) viewForRollLocked() *producer.View {
+	for _, b := range l.mu.staged {
+		b.producers = nil
 	}
-	return p.state.AppendTo(nil, asOf, snapshotVersion(digests))
+	if !l.mu.produced.known {
+		return new(producer.State).View()
+	}
+	return l.mu.produced.state.View()
 }
 
-// saveProducers writes the snapshot that a roll took, once the retired segment is
-// sealed: it never tells of records that a power loss can take. It is written
-// without a flush, and also when it knows nobody; an open that found none would
-// read every sealed segment to learn that.
+// writeProducers replaces the snapshot. It is written without a flush, and also when
+// it knows nobody; an open that found none would read every sealed segment to learn
+// that.
 //
 // A failure costs a longer open and nothing else.
-func (l *Log) saveProducers(asOf uint64, snapshot []byte) {
-	if snapshot == nil {
-		snapshot = producer.New(producer.Options{}).AppendTo(nil, asOf, snapshotVersion(l.cfg.ProducerDigests))
-	}
+func (l *Log) writeProducers(p producersAsOf) {
+	snapshot := p.view.AppendTo(nil, p.offset, snapshotVersion(l.cfg.ProducerDigests))
 	err := sidecar.Replace(l.store.fs, l.store.queue, l.dir, ProducersName, snapshot, l.cfg.FileMode, false)
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		l.store.backendLost(err)

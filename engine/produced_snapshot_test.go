@@ -43,6 +43,7 @@ func snapshotRig(t testing.TB, change ...func(*engine.Config)) *rig {
 // decoded is the snapshot on the disk.
 func (r *rig) decoded() (bytes []byte, asOf uint64) {
 	r.Helper()
+	r.log.AwaitProducersSaved()
 	b, err := os.ReadFile(r.producersPath())
 	if err != nil {
 		r.Fatal(err)
@@ -246,6 +247,7 @@ func TestASnapshotThatCannotBeWrittenIsCounted(t *testing.T) {
 		})
 		for i := uint64(0); r.store.Stats().Rolls < 2; i++ {
 			r.produce(batchBy(1, i), "a record that fills its segment")
+			r.log.AwaitProducersSaved()
 		}
 		if s := r.store.Stats(); s.ProducerSnapshotFailures != 2 || s.PoisonedLogs != 0 || s.Full != 0 {
 			t.Errorf("%v: %d failures counted, %d logs poisoned, full %d", kind, s.ProducerSnapshotFailures, s.PoisonedLogs, s.Full)

@@ -16,7 +16,8 @@ type produced struct {
 	state *producer.State
 	// known says that there was a marked record, or a snapshot that tells of one.
 	// Until then appends do not touch the state at all.
-	known bool
+	known  bool
+	saving producersSaving
 }
 
 // begin is called for each batch before its first record is staged.
@@ -66,8 +67,12 @@ func (p *produced) keep(b *batch) {
 // checkpoint is the first that changed anything.
 func (p *produced) undo(b *batch, behind []*batch) {
 	at := b.before
+	b.producers = nil
 	for i := 0; at == (producer.Checkpoint{}) && i < len(behind); i++ {
 		at = behind[i].before
+	}
+	for _, next := range behind {
+		next.producers = nil
 	}
 	if at != (producer.Checkpoint{}) {
 		p.state.Rollback(at)

@@ -40,7 +40,7 @@ func (l *Log) rollFor(b *batch) error {
 	if err := l.openSuccessor(b.first, b.version); err != nil {
 		return err
 	}
-	l.saveProducers(b.first, b.producers)
+	l.saveProducers(b.first, b.takeProducers())
 	return nil
 }
 

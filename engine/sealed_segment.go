@@ -80,7 +80,7 @@ func (l *Log) rollToEmpty() error {
 		return err
 	}
 	l.mu.Lock()
-	producers := l.mu.produced.snapshot(base, l.cfg.ProducerDigests) // nothing is staged
+	producers := l.viewForRollLocked() // nothing is staged
 	l.mu.Unlock()
 	l.saveProducers(base, producers)
 	return nil

@@ -214,7 +214,7 @@ func (l *Log) batchForLocked(size int64, version uint16) (*batch, error) {
 		roll: roll, version: p.version,
 	}
 	if roll {
-		b.producers = l.mu.produced.snapshot(b.first, l.cfg.ProducerDigests)
+		b.producers = l.viewForRollLocked()
 	}
 	l.mu.produced.begin(b)
 	l.mu.staged = append(l.mu.staged, b)

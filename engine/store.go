@@ -45,6 +45,8 @@ type Store struct {
 	unclean     atomic.Bool // a log was poisoned, or closed with an error
 	counters    counters
 	dirty       dirtyLists
+	// producerSavers are those who write a snapshot of producers now.
+	producerSavers producerSavers
 	// commitSavers has room for those who write a commit offset now.
 	commitSavers chan struct{}
 	// signals are channels with room for one value; see batch.lone.

@@ -14,6 +14,16 @@ import (
 	"felix.local/felix/sidecar"
 )
 
+// reopened closes a log and opens it again: its snapshot of producers is on the disk
+// then.
+func (r *backupRig) reopened(l *engine.Log) *engine.Log {
+	r.Helper()
+	if err := l.Close(r.ctx); err != nil {
+		r.Fatal(err)
+	}
+	return r.open(0)
+}
+
 // A roll writes the snapshot of producers after its segment. Here one is copied that
 // is not written yet, and then retention takes the segment that the former snapshot
 // is as of, before the segments are copied.
@@ -22,6 +32,7 @@ func TestASnapshotOfProducersWhoseSegmentIsGoneIsNotInTheCopy(t *testing.T) {
 	l := r.open(0)
 	path := filepath.Join(l.Dir(), engine.ProducersName)
 	r.append(l, 60)
+	l = r.reopened(l)
 	former, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +40,7 @@ func TestASnapshotOfProducersWhoseSegmentIsGoneIsNotInTheCopy(t *testing.T) {
 	for n := len(l.Segments()); len(l.Segments()) == n; {
 		r.append(l, 1)
 	}
+	l = r.reopened(l)
 	if err := os.WriteFile(path, former, 0o640); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +75,7 @@ func TestASnapshotOfProducersThatFitsIsInTheCopy(t *testing.T) {
 	r := newBackupRig(t)
 	l := r.open(0)
 	r.append(l, 60)
+	l = r.reopened(l)
 	c := r.copier()
 	c.copied = func(string) { r.append(l, 20) }
 	if err := c.copyRoot(); err != nil {
