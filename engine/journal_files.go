@@ -330,14 +330,12 @@ func (j *commitJournal) closeFiles() {
 // everything, and gives its files up. No log is open any more. What a poisoned log
 // left is there for the next start.
 func (j *commitJournal) close() error {
-	if j.state.Swap(journalClosed) != journalReady {
-		return nil
-	}
+	ready := j.state.Swap(journalClosed) == journalReady
 	j.mu.Lock()
 	needed := len(j.mu.pinned) > 0
 	j.mu.Unlock()
 	var err error
-	if !needed {
+	if ready && !needed {
 		err = j.sayCurrent(true)
 	}
 	j.closeFiles()
