@@ -33,7 +33,7 @@ func (l *Log) write(b *batch) {
 	if w.size != b.pos {
 		panic("engine: a batch does not start where the segment ends")
 	}
-	if done := l.writeJournal(b, started); done {
+	if done := l.writeJournal(b, file, started); done {
 		return
 	}
 	l.mu.Lock()
@@ -76,10 +76,14 @@ func (l *Log) write(b *batch) {
 // writeJournal makes a batch durable by the commit journal, where that may have it.
 // Otherwise the segment is written: not before it holds all that lags behind the
 // journal, since a write past bytes that are not there would leave a hole.
-func (l *Log) writeJournal(b *batch, started time.Time) (done bool) {
+func (l *Log) writeJournal(b *batch, file device.File, started time.Time) (done bool) {
 	j := l.store.journal
 	if j.takes(l, b) {
-		switch err := j.commit(l, b); {
+		err := j.commit(l, b)
+		if err == nil {
+			err = l.stillNamed(file, b.pos)
+		}
+		switch {
 		case err == nil:
 			l.publish(b, true, started)
 			return true
