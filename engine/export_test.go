@@ -29,6 +29,3 @@ func (l *Log) AwaitProducersSaved() {
 
 // ProducerSaversMax is how many snapshots are written at a time.
 const ProducerSaversMax = producerSaversMax
-
-// Checkpoint brings every segment up to the commit journal.
-func (s *Store) Checkpoint() { s.journal.checkpoint(s.journal.lagging()) }
