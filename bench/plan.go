@@ -25,6 +25,8 @@ type Side struct {
 	Name string
 	// Open makes the system of a point in a directory of its own.
 	Open func(ctx context.Context, dir string, p Point) (*System, error)
+	// NoVerify: what it acknowledges is not there to be read back.
+	NoVerify bool
 }
 
 // Plan measures every point on every side, round after round. The sides of a point
@@ -103,7 +105,7 @@ func (p Plan) measure(ctx context.Context, point, side, round int) (m Measuremen
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	trial := Trial{
-		Label: p.Label, Dir: p.Dir, Load: at.Load, FloorSamples: p.FloorSamples, NoVerify: p.NoVerify,
+		Label: p.Label, Dir: p.Dir, Load: at.Load, FloorSamples: p.FloorSamples, NoVerify: p.NoVerify || on.NoVerify,
 		Open: func(ctx context.Context) (*System, error) { return on.Open(ctx, dir, at) },
 	}
 	if p.Begin != nil {

@@ -75,7 +75,7 @@ func TestAPlanEndsWhenARecordIsLost(t *testing.T) {
 			},
 		}, nil
 	}
-	plan := Plan{Dir: dir, Rounds: 1, FloorSamples: 1, Points: []Point{{Logs: 1, Load: shortLoad()}}, Sides: []Side{{"forgetful", open}}}
+	plan := Plan{Dir: dir, Rounds: 1, FloorSamples: 1, Points: []Point{{Logs: 1, Load: shortLoad()}}, Sides: []Side{{Name: "forgetful", Open: open}}}
 	_, err := plan.Run(t.Context(), nil)
 	var lost *LostError
 	if !errors.As(err, &lost) || lost.Offset != 59 || !strings.Contains(err.Error(), "forgetful") {

@@ -44,6 +44,8 @@ type Row struct {
 	RecordsPerWrite  float64 `json:"records_per_write"`
 	FlushesPerAppend float64 `json:"flushes_per_append"`
 	OpsPerEnter      float64 `json:"ops_per_enter"`
+	// OpsPerAppend counts operations of any kind, through the queue and inline.
+	OpsPerAppend float64 `json:"ops_per_append"`
 	// VerifiedRecords were read back afterwards, those of the warm-up among them,
 	// and are what was acknowledged; 0 when that was not asked for.
 	VerifiedRecords int64 `json:"verified_records"`
@@ -60,6 +62,7 @@ func (r *Row) addWork(w Work, of Result, ours bool) {
 	r.RecordsPerWrite = ratio(w.Records, w.Writes)
 	r.FlushesPerAppend = ratio(w.Flushes, w.Appends)
 	r.OpsPerEnter = ratio(w.EnterOps, w.Enters)
+	r.OpsPerAppend = ratio(w.Ops, w.Appends)
 }
 
 // Row puts a result in a report. floors are the measurements around it.

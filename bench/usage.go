@@ -25,6 +25,8 @@ type Work struct {
 	// Writes are operations that wrote, through the queue or inline; Flushes those
 	// that made something durable: dsync writes and flushes.
 	Writes, Flushes uint64
+	// Ops are all operations, of any kind.
+	Ops uint64
 	// Enters are calls of io_uring_enter, EnterOps the operations they took.
 	Enters, EnterOps uint64
 }
@@ -39,6 +41,7 @@ func workOf(s engine.StoreStats) Work {
 	return Work{
 		Appends: s.Appends, Records: s.AppendRecords,
 		Writes:  ops(device.Write, device.WriteDsync),
+		Ops:     ops(device.Write, device.WriteDsync, device.Flush, device.FlushAll, device.Allocate),
 		Flushes: ops(device.WriteDsync, device.Flush, device.FlushAll),
 		Enters:  s.Queue.Enters, EnterOps: s.Queue.EnterOps,
 	}
@@ -48,7 +51,7 @@ func workOf(s engine.StoreStats) Work {
 func (w Work) since(before Work) Work {
 	return Work{
 		Appends: w.Appends - before.Appends, Records: w.Records - before.Records,
-		Writes: w.Writes - before.Writes, Flushes: w.Flushes - before.Flushes,
+		Writes: w.Writes - before.Writes, Flushes: w.Flushes - before.Flushes, Ops: w.Ops - before.Ops,
 		Enters: w.Enters - before.Enters, EnterOps: w.EnterOps - before.EnterOps,
 	}
 }

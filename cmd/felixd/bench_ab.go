@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +15,11 @@ import (
 // benchABCommand compares two configurations of the engine.
 type benchABCommand struct {
 	benchFlags
-	A       []string `name:"a" sep:"none" placeholder:"NAME=VALUE" help:"a setting of the first side, any FELIX_DURABLE_ or FELIX_STORAGE_ variable; may be given several times [default FELIX_STORAGE_IO_URING=1]"`
-	B       []string `name:"b" sep:"none" placeholder:"NAME=VALUE" help:"the same of the second side [default FELIX_STORAGE_IO_URING=0]"`
-	Through string   `name:"through" enum:"log,broker" default:"log" placeholder:"NAME" help:"log or broker: what the load is put on"`
-	Rounds  int      `name:"rounds" default:"5" placeholder:"N" help:"pairs of measurements; the side that goes first alternates"`
+	A          []string `name:"a" sep:"none" placeholder:"NAME=VALUE" help:"a setting of the first side, any FELIX_DURABLE_ or FELIX_STORAGE_ variable; may be given several times [default FELIX_STORAGE_IO_URING=1]"`
+	B          []string `name:"b" sep:"none" placeholder:"NAME=VALUE" help:"the same of the second side [default FELIX_STORAGE_IO_URING=0]"`
+	Through    string   `name:"through" enum:"log,broker" default:"log" placeholder:"NAME" help:"log or broker: what the load is put on"`
+	NullDevice bool     `name:"null-device" help:"measure a third side on a device that does nothing, and with it the processor time of one operation of the device"`
+	Rounds     int      `name:"rounds" default:"5" placeholder:"N" help:"pairs of measurements; the side that goes first alternates"`
 }
 
 // Validate is called by kong.
@@ -44,10 +46,12 @@ type abEvent struct {
 	CPURatioInterval []float64 `json:"cpu_ratio_interval"`
 	CPURatioMean     float64   `json:"cpu_ratio_mean"`
 	CPUPairs         []float64 `json:"cpu_pairs"`
-	P50Ratio         float64   `json:"p50_ratio"`
-	P50RatioInterval []float64 `json:"p50_ratio_interval"`
-	P99Ratio         float64   `json:"p99_ratio"`
-	P99RatioInterval []float64 `json:"p99_ratio_interval"`
+	// CPUPerOp is nil unless a null device was measured too.
+	CPUPerOp         *perOpFields `json:"cpu_per_op,omitempty"`
+	P50Ratio         float64      `json:"p50_ratio"`
+	P50RatioInterval []float64    `json:"p50_ratio_interval"`
+	P99Ratio         float64      `json:"p99_ratio"`
+	P99RatioInterval []float64    `json:"p99_ratio_interval"`
 
 	// SideA and SideB are the median rounds, by rate, with the latencies of all.
 	SideA bench.Row `json:"side_a"`
@@ -58,6 +62,27 @@ type abEvent struct {
 	// Verified: every acknowledged record was read back.
 	Verified bool     `json:"verified"`
 	Warnings []string `json:"warnings"`
+}
+
+// perOpFields compare the processor time of one operation of the device: that of the
+// process less that of the same load on a device that does nothing.
+type perOpFields struct {
+	Ratio         float64   `json:"ratio"`
+	RatioInterval []float64 `json:"ratio_interval"`
+	Pairs         []float64 `json:"pairs"`
+	MicrosA       float64   `json:"a_us"`
+	MicrosB       float64   `json:"b_us"`
+	// NullMicros is the processor time of an append on the null device.
+	NullMicros float64 `json:"null_us_per_append"`
+}
+
+func perOp(results bench.Results, point int, null []float64) *perOpFields {
+	a, b := results.PerOp(point, 0, null), results.PerOp(point, 1, null)
+	e := bench.Compare(a, b)
+	return &perOpFields{
+		Ratio: e.Ratio, RatioInterval: e.Interval(), Pairs: listed(e.Pairs),
+		MicrosA: bench.MedianOf(a), MicrosB: bench.MedianOf(b), NullMicros: bench.MedianOf(null),
+	}
 }
 
 func (abEvent) kind() string { return "ab" }
@@ -77,10 +102,14 @@ func (e abEvent) text() string {
 			r.CPUMicrosPerAppend, r.RecordsPerWrite, r.FlushesPerAppend, r.OpsPerEnter, r.DeviceDsyncMicros, r.DeviceOverwriteMicros)
 	}
 	line := func(what string, ratio float64, interval []float64) {
-		fmt.Fprintf(&b, "  A/B %-11s %.3f%s\n", what, ratio, intervalText(interval))
+		fmt.Fprintf(&b, "  A/B %-13s %.3f%s\n", what, ratio, intervalText(interval))
 	}
 	line("throughput", e.ThroughputRatio, e.ThroughputRatioInterval)
 	line("CPU/append", e.CPURatio, e.CPURatioInterval)
+	if p := e.CPUPerOp; p != nil {
+		line("CPU/device op", p.Ratio, p.RatioInterval)
+		fmt.Fprintf(&b, "     %.1f by %.1f µs, with %.1f µs per append on a null device\n", p.MicrosA, p.MicrosB, p.NullMicros)
+	}
 	line("p50", e.P50Ratio, e.P50RatioInterval)
 	line("p99", e.P99Ratio, e.P99RatioInterval)
 	for _, w := range e.Warnings {
@@ -118,12 +147,27 @@ func (c *benchABCommand) Run(a *app) error {
 	if sides[0].Name == sides[1].Name {
 		return usage("both sides are %s; there is nothing to compare", sides[0].Name)
 	}
+	if c.NullDevice {
+		side, err := c.nullSide(a)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, side)
+	}
 	results, err := c.run(a, out, c.Rounds, sides, nil)
 	if err != nil {
 		return err
 	}
+	var null [][]float64
+	if c.NullDevice {
+		results, null = results.WithoutNull()
+	}
 	for i := range results.Points {
-		if err := out.emit(c.event(results, i)); err != nil {
+		e := c.event(results, i)
+		if c.NullDevice {
+			e.CPUPerOp = perOp(results, i, null[i])
+		}
+		if err := out.emit(e); err != nil {
 			return err
 		}
 	}
@@ -147,6 +191,17 @@ func (c *benchABCommand) side(a *app, flag string, settings []string) (bench.Sid
 	}
 	config.Logger = a.logger
 	return bench.Side{Name: strings.Join(settings, " "), Open: openBench(c.Through, 0, config)}, nil
+}
+
+// nullSide has the settings that both sides have.
+func (c *benchABCommand) nullSide(a *app) (bench.Side, error) {
+	config, err := c.storageFlags.config(c.defaults())
+	config.Logger = a.logger
+	side := bench.Side{Name: "null device", NoVerify: true}
+	side.Open = func(ctx context.Context, dir string, p bench.Point) (*bench.System, error) {
+		return openBench(c.Through, 0, bench.OnNullDevice(config))(ctx, dir, p)
+	}
+	return side, err
 }
 
 func (c *benchABCommand) event(results bench.Results, point int) abEvent {
