@@ -105,7 +105,7 @@ func (t *tree) run(ctx context.Context, c Check) (outcome, error) {
 	cmd.Dir, cmd.WaitDelay = filepath.Join(t.root, filepath.FromSlash(c.Package)), killedAfter
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = append(os.Environ(), "FELIX_POWER_LOSS_SEEDS="+strconv.Itoa(max(c.Seeds, powerLossSeeds)))
+	cmd.Env = append(os.Environ(), "FELIX_POWER_LOSS_END=1", "FELIX_POWER_LOSS_SEEDS="+strconv.Itoa(max(c.Seeds, powerLossSeeds)))
 	err = cmd.Run()
 	o := outcome{output: out.String(), took: time.Since(started)}
 	var exit *exec.ExitError

@@ -20,6 +20,7 @@ func replicating() []Defect {
 				},
 			},
 			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossWhileALeaderIsAcceptedLeavesAPromise", Says: `after a power loss it is 4 from ""`},
 				{Package: engineTests, Test: "TestALeaderIsAcceptedOnlyOnceBothFilesAreDurable", Says: "the ballot is not durable before replica is written"},
 			},
@@ -33,6 +34,7 @@ func replicating() []Defect {
 				New:  "	err := sidecar.Replace(l.store.fs, l.store.queue, l.dir, sidecar.ReplicaName, r.AppendTo(nil), l.cfg.FileMode, false)\n",
 			}},
 			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossWhileALeaderIsAcceptedLeavesAPromise", Says: `after a power loss it is 3|replica.*too short`},
 			},
 		},
@@ -52,6 +54,7 @@ func replicating() []Defect {
 				},
 			},
 			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossWhileAGenerationStartsLeavesNoRecordWithoutItsNote", Says: "the log ends at 3 and has 1 generations"},
 			},
 		},
@@ -64,6 +67,7 @@ func replicating() []Defect {
 				New:  "	l.mu.Lock()\n	l.mu.replication.epochs = epochs\n	l.mu.Unlock()\n",
 			}},
 			Caught: []Check{
+				{Package: powerTests, Test: resetProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossInATruncationLeavesTheRightLabels", Says: "is still said to begin at"},
 				{Package: engineTests, Test: "TestATruncationDropsTheGenerationsOfWhatItCuts", Says: "generations are"},
 			},
@@ -77,6 +81,7 @@ func replicating() []Defect {
 				New:  "	if err := l.cutGenerations(offset); err != nil {\n		return err\n	}\n	return l.truncateTo(ctx, offset)\n",
 			}},
 			Caught: []Check{
+				{Package: powerTests, Test: resetProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossInATruncationLeavesTheRightLabels", Says: "is labelled with generation"},
 			},
 		},
@@ -89,6 +94,7 @@ func replicating() []Defect {
 				New:  "	if tail >= 0 {\n",
 			}},
 			Caught: []Check{
+				{Package: powerTests, Test: resetProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestGenerationsPastTheTailAreDroppedAtOpen", Says: "generations are"},
 				{Package: engineTests, Test: "TestAPowerLossInATruncationLeavesTheRightLabels", Says: "begins at [0-9]+ and the log ends at"},
 			},
@@ -128,6 +134,7 @@ func replicating() []Defect {
 				},
 			},
 			Caught: []Check{
+				{Package: powerTests, Test: resetProof, Says: failedWorkloads},
 				{Package: engineTests, Test: "TestAPowerLossInARestoreNeverLeavesACommitOffsetPastTheTail", Says: "and the commit offset is 15"},
 			},
 		},
@@ -141,6 +148,51 @@ func replicating() []Defect {
 			}},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestALeaderThatIsReplacedAddsNothingMore", Says: "the follower ends at"},
+			},
+		},
+		{
+			Name:   "records of a shipment are stored before their leader's generation",
+			Breaks: "a leader is accepted, durably, before anything from it is stored; here a power loss leaves its records and a replica that may follow its predecessor",
+			Edits: []Edit{
+				{
+					File: "engine/ship_apply.go",
+					Old:  "	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	offset, diverged",
+					New:  "	d, err := l.decide(s.Generation, s.Leader)\n	if err != nil {\n		return err\n	}\n	l.mu.Lock()\n	former := l.mu.replication.promise\n	l.mu.Unlock()\n	l.promise(d.Next)\n	offset, diverged",
+				},
+				{
+					File: "engine/ship_apply.go",
+					Old:  "	return l.AdvanceCommitOffset(min(s.Commit, s.Next(), tail))\n",
+					New:  "	l.promise(former)\n	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	return l.AdvanceCommitOffset(min(s.Commit, s.Next(), tail))\n",
+				},
+			},
+			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
+			},
+		},
+		{
+			Name:   "records of a shipment are stored before the note of who wrote them",
+			Breaks: "where a generation begins is noted before its first record is stored; here a power loss leaves shipped records under a former generation's name",
+			Edits: []Edit{{
+				File: "engine/ship_apply.go",
+				Old:  "	if !known {\n		return end, nil\n	}\n	unlock, err",
+				New:  "	if end > 0 || !known {\n		return end, nil\n	}\n	unlock, err",
+			}},
+			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
+				{Package: engineTests, Test: "TestAPowerLossLeavesNoShippedRecordUnderAFormerGenerationsName", Says: "--- FAIL"},
+			},
+		},
+		{
+			Name:   "a generation is given up before that is durable",
+			Breaks: "that a generation has no leader is on the device before the log is served; here a power loss brings its leader back, with records missing that it had acknowledged",
+			Edits: []Edit{{
+				File: "engine/replica_promise.go",
+				Old:  "	if err := l.storeBallot(ballot); err != nil {\n",
+				New:  "	data, _ := ballot.AppendTo(nil)\n	if err := sidecar.Replace(l.store.fs, l.store.queue, l.dir, sidecar.BallotName, data, l.cfg.FileMode, false); err != nil {\n",
+			}},
+			Caught: []Check{
+				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},
+				{Package: engineTests, Test: "TestAPowerLossWhileAGenerationIsGivenUp", Says: "given up|ballot"},
 			},
 		},
 	}

@@ -12,8 +12,8 @@ func rolling() []Defect {
 				New:  "	if err := error(nil); err != nil {\n",
 			}},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestNoRecordOfANewSegmentIsAcknowledgedBeforeTheFormerIsSealed", Says: "no flush_dir of"},
 				{Package: powerTests, Test: "TestAPowerLossTakesNothingAcknowledged", Says: failedWorkloads},
+				{Package: engineTests, Test: "TestNoRecordOfANewSegmentIsAcknowledgedBeforeTheFormerIsSealed", Says: "no flush_dir of"},
 			},
 		},
 		{
@@ -25,8 +25,8 @@ func rolling() []Defect {
 				New:  "	if err := error(nil); err != nil {\n",
 			}},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestABatchBehindAnUnsyncedHeaderEndsWithAFlush", Says: "no flush_dir of"},
 				{Package: powerTests, Test: "TestAPowerLossTakesNothingAcknowledged", Says: failedWorkloads},
+				{Package: engineTests, Test: "TestABatchBehindAnUnsyncedHeaderEndsWithAFlush", Says: "no flush_dir of"},
 			},
 		},
 	}

@@ -144,6 +144,14 @@ func TestABubbleThatRunsNothingIsAFailure(t *testing.T) {
 	}
 }
 
+func TestARunCanEndWithTheFirstFailure(t *testing.T) {
+	o := Options{Kinds: []Kind{Appends}, Workers: 1, Bubble: func(func()) {}, EndAtFailure: true}
+	// One more is handed out before the first has failed.
+	if r, err := Run(io.Discard, o); err != nil || r.Failed == 0 || r.Workloads > 2 {
+		t.Errorf("%d of %d failed, %v", r.Failed, r.Workloads, err)
+	}
+}
+
 // A failed sync has to poison the log, and nothing else may end an append.
 func TestAFailedSyncIsToldByTheLog(t *testing.T) {
 	const log, mark = "/data/store/0/00000000000000000000.log", "/data/store/0/" + recovery.MarkName

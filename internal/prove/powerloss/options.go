@@ -56,6 +56,9 @@ type Options struct {
 	Workers int
 	// FailuresKept bounds the failures in the result. Default 20.
 	FailuresKept int
+	// EndAtFailure begins no workload any more once one has failed: that is for
+	// whoever asks whether any fails.
+	EndAtFailure bool
 	// openRing, when set, gives the rings of the host Ring, so that a test can run
 	// out of them.
 	openRing func() (device.Queue, error)

@@ -14,10 +14,11 @@ import (
 )
 
 // options are those of a test with so many seeds a row. FELIX_POWER_LOSS_SEED
-// replays one seed, FELIX_POWER_LOSS_SEEDS sets how many are run.
+// replays one seed, FELIX_POWER_LOSS_SEEDS sets how many are run, and
+// FELIX_POWER_LOSS_END=1 ends with the first workload that fails.
 func options(t *testing.T, seeds int, kinds ...powerloss.Kind) powerloss.Options {
 	t.Helper()
-	o := powerloss.Options{Seeds: seeds, Kinds: kinds, Bubble: bubble.In(t)}
+	o := powerloss.Options{Seeds: seeds, Kinds: kinds, Bubble: bubble.In(t), EndAtFailure: os.Getenv("FELIX_POWER_LOSS_END") == "1"}
 	if text := os.Getenv("FELIX_POWER_LOSS_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 0, 64)
 		if err != nil {

@@ -71,7 +71,7 @@ func (r *run) all() error {
 	}
 	for seed := range uint64(r.Seeds) {
 		for row := range r.rows {
-			if r.broken() == nil {
+			if r.broken() == nil && !(r.EndAtFailure && r.failed()) {
 				jobs <- job{row, r.FirstSeed + seed}
 			}
 		}
@@ -85,6 +85,12 @@ func (r *run) broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
+}
+
+func (r *run) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result.Failed > 0
 }
 
 // one runs a workload and notes what came of it.
