@@ -15,8 +15,9 @@
 // test.
 //
 // Without FELIX_DEFECTS=1 the test tries the quickest check of each defect, which
-// takes a minute or two on two processors; with it, the go command has to be given
-// more than its usual ten minutes (-timeout 30m).
+// takes some minutes on two processors that have nothing else to do. With it, or
+// beside other work, the go command has to be given more than its usual ten minutes
+// (-timeout 60m).
 //
 // This package owns the list and the runs of the go command. It never decides what
 // is right; the tests that it names do. It holds no locks. Rows of the table are
