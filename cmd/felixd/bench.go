@@ -29,16 +29,16 @@ type benchFlags struct {
 	Dir string `name:"dir" required:"" type:"path" env:"FELIX_BENCH_DIR" placeholder:"DIR" help:"a directory on the device to measure; what is made in it is removed"`
 	storageFlags
 	outputFlags
-	Logs         int           `name:"logs" default:"1" placeholder:"N" help:"logs the publishers are spread over"`
-	Publishers   int           `name:"publishers" default:"1" placeholder:"N" help:"publishers on all logs together, each with one append outstanding; there is at least one per log"`
-	Batch        int           `name:"batch" default:"1" placeholder:"N" help:"records per append"`
-	PayloadBytes int           `name:"payload-bytes" default:"128" placeholder:"BYTES" help:"payload of each record, at least 16"`
-	Duration     time.Duration `name:"duration" default:"5s" placeholder:"TIME" help:"how long each measurement takes, after the warm-up"`
-	Warmup       time.Duration `name:"warmup" default:"500ms" placeholder:"TIME" help:"how long the load runs before it is measured"`
-	Rate         float64       `name:"rate" default:"0" placeholder:"N" help:"an open loop: so many appends per second are due, and latency counts from when each was due; 0: a publisher appends when its last append returned"`
-	Sweep        []sweep       `name:"sweep" sep:"none" placeholder:"AXIS=N,..." help:"measure for each of several values of publishers, logs, batch or payload-bytes; may be given several times"`
-	Label        string        `name:"label" default:"run" help:"label of the rows"`
-	Report       string        `name:"report" type:"path" placeholder:"DIR" help:"write a page with plots and numbers to this directory: index.html, and the plots as SVG and PNG"`
+	Logs         int     `name:"logs" default:"1" placeholder:"N" help:"logs the publishers are spread over"`
+	Publishers   int     `name:"publishers" default:"1" placeholder:"N" help:"publishers on all logs together, each with one append outstanding; there is at least one per log"`
+	Batch        int     `name:"batch" default:"1" placeholder:"N" help:"records per append"`
+	PayloadBytes int     `name:"payload-bytes" default:"128" placeholder:"BYTES" help:"payload of each record, at least 16"`
+	Duration     span    `name:"duration" default:"5s" placeholder:"TIME" help:"how long each measurement takes, after the warm-up: 1500ms, 2m, or a number of seconds"`
+	Warmup       span    `name:"warmup" default:"500ms" placeholder:"TIME" help:"how long the load runs before it is measured"`
+	Rate         float64 `name:"rate" default:"0" placeholder:"N" help:"an open loop: so many appends per second are due, and latency counts from when each was due; 0: a publisher appends when its last append returned"`
+	Sweep        []sweep `name:"sweep" sep:"none" placeholder:"AXIS=N,..." help:"measure for each of several values of publishers, logs, batch or payload-bytes; may be given several times"`
+	Label        string  `name:"label" default:"run" help:"label of the rows"`
+	Report       string  `name:"report" type:"path" placeholder:"DIR" help:"write a page with plots and numbers to this directory: index.html, and the plots as SVG and PNG"`
 	verifyFlags
 }
 
@@ -58,11 +58,11 @@ func (f *benchFlags) validate(rounds int) error {
 		{"rounds", int64(rounds), 1, roundsMax},
 	}
 	var problems []error
-	if f.Duration < time.Millisecond {
-		problems = append(problems, fmt.Errorf("duration must be at least 1ms, is %v", f.Duration))
+	if duration := time.Duration(f.Duration); duration < time.Millisecond {
+		problems = append(problems, fmt.Errorf("duration must be at least 1ms, is %v", duration))
 	}
-	if f.Warmup < 0 {
-		problems = append(problems, fmt.Errorf("warmup must be at least 0, is %v", f.Warmup))
+	if warmup := time.Duration(f.Warmup); warmup < 0 {
+		problems = append(problems, fmt.Errorf("warmup must be at least 0, is %v", warmup))
 	}
 	if err := errors.Join(append(problems, validate(limits...))...); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (f *benchFlags) points() []bench.Point {
 
 func (f *benchFlags) point(axis string, value int, of benchFigures) bench.Point {
 	return bench.Point{Axis: axis, Value: value, Logs: of.logs, Load: bench.Load{
-		Duration: f.Duration, Warmup: f.Warmup, Rate: f.Rate,
+		Duration: time.Duration(f.Duration), Warmup: time.Duration(f.Warmup), Rate: f.Rate,
 		PayloadBytes: of.payloadBytes, Batch: of.batch, Concurrency: max(of.publishers, of.logs),
 	}}
 }

@@ -2,8 +2,27 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
+
+// span is a length of time: with a unit, or a number of seconds.
+type span time.Duration
+
+// UnmarshalText reads the flag.
+func (s *span) UnmarshalText(text []byte) error {
+	word := string(text)
+	if _, err := strconv.ParseFloat(word, 64); err == nil {
+		word += "s"
+	}
+	length, err := time.ParseDuration(word)
+	if err != nil {
+		return fmt.Errorf("%q is no time, such as 1500ms, 2m or a number of seconds", text)
+	}
+	*s = span(length)
+	return nil
+}
 
 // sweep is one axis and its values, as "publishers=1,8,64".
 type sweep struct {

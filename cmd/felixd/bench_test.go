@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -130,6 +131,20 @@ func TestASweepVariesOneFigureAtATime(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(figures{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestATimeHasAUnitOrIsInSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{"1500ms": 1500 * time.Millisecond, "2": 2 * time.Second, "0.25": 250 * time.Millisecond, "1m30s": 90 * time.Second} {
+		var got span
+		if err := got.UnmarshalText([]byte(text)); err != nil || time.Duration(got) != want {
+			t.Errorf("%s: got %v, %v", text, time.Duration(got), err)
+		}
+	}
+	for _, text := range []string{"", "soon", "2 s", "NaN", "Inf"} {
+		if err := new(span).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken for a time", text)
+		}
 	}
 }
 
