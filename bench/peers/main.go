@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -18,11 +19,11 @@ type command struct {
 	Dir      string        `name:"dir" type:"path" placeholder:"DIR" help:"where runs keep their files, on the device to be measured [default: the system's for temporary files]"`
 	Rounds   int           `name:"rounds" default:"5" placeholder:"N" help:"runs of each target on each row; their order turns from round to round"`
 	Duration time.Duration `name:"duration" default:"1s" placeholder:"TIME" help:"about how long a run is measured, after a quarter of it to warm up"`
-	Targets  []string      `name:"targets" placeholder:"NAME,..." help:"targets or patterns of them, such as pebble or bbolt*; felix is always among them [default: all but felix/pool]"`
+	Targets  []string      `name:"targets" placeholder:"NAME,..." help:"targets or patterns of them, such as pebble or bbolt*; felix is always among them [default: all that --list does not call extra]"`
 	Rows     []string      `name:"rows" placeholder:"ROW,..." help:"rows or patterns of them, such as 64x1:1x128 or *:1x128: logs x publishers of each : batch x bytes [default: all]"`
 	Verify   bool          `name:"verify" default:"true" negatable:"" help:"open each target again after a run and compare what it holds with what it acknowledged"`
 	JSON     bool          `name:"json" help:"print JSON, samples included, instead of a table"`
-	Out      string        `name:"out" type:"path" placeholder:"DIR" help:"write peers.json, peers.md and a plot per batch and record size there too"`
+	Out      string        `name:"out" type:"path" placeholder:"DIR" help:"write peers.json, peers.md and a plot (SVG, PNG) per batch and record size there too"`
 	List     bool          `name:"list" help:"show targets with their configuration, and rows"`
 	Strace   bool          `name:"strace" help:"count, with strace, the syncs between the acknowledgements of a lone publisher to each target, instead of measuring"`
 
@@ -58,11 +59,7 @@ func (c *command) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case c.List:
-		_, err := fmt.Fprintln(stdout, targetTable(targets()))
-		for _, r := range rows {
-			_, err = fmt.Fprintln(stdout, r.name())
-		}
-		return err
+		return showList(stdout, rows)
 	case c.Strace:
 		return c.trace(ctx, list, stdout)
 	default:
@@ -70,11 +67,27 @@ func (c *command) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 }
 
+// showList prints the table of targets, those that are extra, and the rows.
+func showList(stdout io.Writer, rows []row) error {
+	text := targetTable(targets())
+	for _, t := range targets() {
+		if t.extra {
+			text += "\nextra: " + t.name
+		}
+	}
+	text += "\n"
+	for _, r := range rows {
+		text += "\nrow: " + r.name()
+	}
+	_, err := fmt.Fprintln(stdout, text)
+	return err
+}
+
 // selected puts felix first, since the others are set against it.
 func (c *command) selected() ([]target, error) {
 	all := targets()
 	if len(c.Targets) == 0 {
-		return without(all, "felix/pool"), nil
+		return slices.DeleteFunc(all, func(t target) bool { return t.extra }), nil
 	}
 	list, err := selectNamed("target", all, targetName, c.Targets)
 	if err != nil {
@@ -84,16 +97,6 @@ func (c *command) selected() ([]target, error) {
 		list = append(all[:1:1], list...)
 	}
 	return list, nil
-}
-
-func without(list []target, name string) []target {
-	var kept []target
-	for _, t := range list {
-		if t.name != name {
-			kept = append(kept, t)
-		}
-	}
-	return kept
 }
 
 // measure runs all rounds and reports.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // The size of a picture: two panels, and the legend beside them.
@@ -35,20 +35,23 @@ func plotAll(summaries []summary, dir string) error {
 				same = append(same, s)
 			}
 		}
-		name := fmt.Sprintf("throughput-%dx%d.svg", first.Batch, first.PayloadBytes)
-		errs = append(errs, drawPicture(same, filepath.Join(dir, name)))
+		name := fmt.Sprintf("throughput-%dx%d", first.Batch, first.PayloadBytes)
+		for _, format := range []string{"svg", "png"} {
+			errs = append(errs, drawPicture(same, filepath.Join(dir, name+"."+format), format))
+		}
 		summaries = slices.DeleteFunc(slices.Clone(summaries), of)
 	}
 	return errors.Join(errs...)
 }
 
 // drawPicture draws rates against publishers of one log, and against logs with a publisher each.
-func drawPicture(summaries []summary, path string) error {
+func drawPicture(summaries []summary, path, format string) error {
 	legend := plot.NewLegend()
 	legend.Top, legend.Left = true, true
-	one, several := newPanel("one log", "publishers"), newPanel("one publisher per log", "logs")
-	for i, t := range targetsOf(summaries) {
-		style := styleOf(t, i)
+	one, several := newPanel("publishers of one log"), newPanel("logs, each with one publisher")
+	styles := styles{variants: make(map[string]int)}
+	for _, t := range targetsOf(summaries) {
+		style := styles.of(t)
 		thumbs, err := one.add(summaries, t, style, func(s summary) (int, bool) { return s.Publishers, s.Logs == 1 })
 		if err != nil {
 			return err
@@ -62,9 +65,12 @@ func drawPicture(summaries []summary, path string) error {
 		}
 		legend.Add(t, thumbs...)
 	}
-	canvas := vgsvg.New(2*panelWidth+legendWidth, pictureHeight)
-	whole := draw.New(canvas)
-	one.draw(draw.Crop(whole, 0, -panelWidth-legendWidth, 0, 0))
+	canvas, err := draw.NewFormattedCanvas(2*panelWidth+legendWidth, pictureHeight, format)
+	if err != nil {
+		return err
+	}
+	whole := draw.NewCanvas(canvas, 2*panelWidth+legendWidth, pictureHeight)
+	one.draw(draw.Crop(whole, 0, -panelWidth-legendWidth-vg.Centimeter/2, 0, 0))
 	several.draw(draw.Crop(whole, panelWidth, -legendWidth, 0, 0))
 	legend.Draw(draw.Crop(whole, 2*panelWidth+vg.Centimeter/2, 0, 0, 0))
 	file, err := os.Create(path)
@@ -92,47 +98,42 @@ type panel struct {
 	places []int
 }
 
-func newPanel(title, x string) *panel {
+func newPanel(x string) *panel {
 	p := &panel{Plot: plot.New()}
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, "records/s, acknowledged durably"
+	p.X.Label.Text, p.Y.Label.Text = x, "records/s, acknowledged durably"
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	p.Add(plotter.NewGrid())
 	return p
 }
 
-// points are medians with their intervals.
-type points struct {
-	plotter.XYs
-	plotter.YErrors
-}
-
 // add draws a target's rows of a panel. It returns what stands for it in a legend, nil
 // when it has no row here.
 func (p *panel) add(summaries []summary, target string, style draw.LineStyle, at func(summary) (int, bool)) ([]plot.Thumbnailer, error) {
-	var all points
+	var medians plotter.XYs
 	for _, s := range summaries {
 		x, here := at(s)
 		if !here || s.Target != target {
 			continue
 		}
-		rate := s.RecordsPerSecond
-		all.XYs = append(all.XYs, plotter.XY{X: float64(p.place(x)), Y: rate.Median})
-		all.YErrors = append(all.YErrors, struct{ Low, High float64 }{rate.Median - rate.Low, rate.High - rate.Median})
+		place, rate := float64(p.place(x)), s.RecordsPerSecond
+		medians = append(medians, plotter.XY{X: place, Y: rate.Median})
+		bar, err := plotter.NewLine(plotter.XYs{{X: place, Y: rate.Low}, {X: place, Y: rate.High}})
+		if err != nil {
+			return nil, err
+		}
+		bar.LineStyle = draw.LineStyle{Color: style.Color, Width: vg.Points(0.5)}
+		p.Add(bar)
 	}
-	if len(all.XYs) == 0 {
+	if len(medians) == 0 {
 		return nil, nil
 	}
-	line, dots, err := plotter.NewLinePoints(all.XYs)
+	line, dots, err := plotter.NewLinePoints(medians)
 	if err != nil {
 		return nil, err
 	}
-	bars, err := plotter.NewYErrorBars(all)
-	if err != nil {
-		return nil, err
-	}
-	line.LineStyle, bars.Color = style, style.Color
+	line.LineStyle = style
 	dots.Color, dots.Shape, dots.Radius = style.Color, draw.CircleGlyph{}, vg.Points(2)
-	p.Add(line, dots, bars)
+	p.Add(line, dots)
 	return []plot.Thumbnailer{line, dots}, nil
 }
 
@@ -155,14 +156,31 @@ func (p *panel) draw(c draw.Canvas) {
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: strconv.Itoa(x)})
 	}
 	p.X.Tick.Marker = ticks
+	// Ticks are powers of ten, and one outside the range would take its place all the same.
+	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
 	p.Plot.Draw(c)
 }
 
-// styleOf gives each target a colour, variants dashes, and Felix a line that is seen first.
-func styleOf(target string, i int) draw.LineStyle {
-	style := draw.LineStyle{Color: plotutil.SoftColors[i%len(plotutil.SoftColors)], Width: vg.Points(1.2), Dashes: plotutil.Dashes(i / len(plotutil.SoftColors))}
-	if library, _, variant := strings.Cut(target, "/"); library == felixTargets()[0].name && !variant {
-		style.Color, style.Width, style.Dashes = color.Black, vg.Points(2.5), nil
+// styles gives each library a colour and its variants dashes. The first library is Felix,
+// whose line is to be seen first.
+type styles struct {
+	libraries []string
+	variants  map[string]int // met so far
+}
+
+func (s *styles) of(target string) draw.LineStyle {
+	library, _, _ := strings.Cut(target, "/")
+	place := slices.Index(s.libraries, library)
+	if place < 0 {
+		place = len(s.libraries)
+		s.libraries = append(s.libraries, library)
+	}
+	style := draw.LineStyle{
+		Color: plotutil.DarkColors[place%len(plotutil.DarkColors)], Width: vg.Points(1.2), Dashes: plotutil.Dashes(s.variants[library]),
+	}
+	s.variants[library]++
+	if place == 0 {
+		style.Color, style.Width = color.Black, vg.Points(2.5)
 	}
 	return style
 }

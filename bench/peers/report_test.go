@@ -90,7 +90,7 @@ func TestARunLeavesAReportAndNothingElse(t *testing.T) {
 			t.Errorf("a sample says too little: %+v", s)
 		}
 	}
-	for _, name := range []string{"peers.json", "peers.md", "throughput-1x128.svg"} {
+	for _, name := range []string{"peers.json", "peers.md", "throughput-1x128.svg", "throughput-1x128.png"} {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", name, err)
 		}

@@ -8,20 +8,21 @@ import (
 	"felix.local/felix/engine"
 )
 
-// felixTargets are configurations of the engine: what differs from its defaults, beside
-// on_commit.
+// felixTargets are configurations of the engine: each says what differs from its defaults
+// beside on_commit. Another one is a line more.
 func felixTargets() []target {
 	variants := []struct {
 		name, how string
 		configure func(*engine.Config)
+		extra     bool
 	}{
-		{"felix", "defaults with `FsyncOnCommit`: the ring where it works; its own group commit", func(*engine.Config) {}},
-		{"felix/pool", "the same without the ring (`IOURingOff`)", func(c *engine.Config) { c.IOURing = engine.IOURingOff }},
+		{"felix", "defaults with `FsyncOnCommit`: the ring where it works; its own group commit", func(*engine.Config) {}, false},
+		{"felix/pool", "the same without the ring (`IOURingOff`)", func(c *engine.Config) { c.IOURing = engine.IOURingOff }, true},
 	}
 	var list []target
 	for _, v := range variants {
 		list = append(list, target{
-			name: v.name, logs: "a log; several in one store", how: v.how,
+			name: v.name, logs: "a log; several in one store", how: v.how, extra: v.extra,
 			why: "a write with RWF_DSYNC (or write, then flush) of its bytes returned, and everything below was durable",
 			open: func(ctx context.Context, dir string, r row) (instance, error) {
 				config := engine.DefaultConfig()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -58,7 +59,7 @@ func (quiet) Errorf(string, ...any)   {}
 func (quiet) Warningf(string, ...any) {}
 func (quiet) Debugf(string, ...any)   {}
 func (quiet) Fatalf(format string, args ...any) {
-	panic(errors.New("a library gave up: " + format))
+	panic("a library gave up: " + fmt.Sprintf(format, args...))
 }
 
 // pebbleLog numbers records before they are committed. Pebble commits in the order in which

@@ -16,7 +16,9 @@ type target struct {
 	why string
 	// serves leaves out rows where this target is another one under a second name; nil is all.
 	serves func(row) bool
-	open   opener
+	// extra is measured only when it is asked for.
+	extra bool
+	open  opener
 }
 
 // shared says that several publishers append to one log. Where each has its own, a group
