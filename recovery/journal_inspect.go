@@ -303,7 +303,7 @@ func (i *journalInspector) tails(s *JournalShard) error {
 	slices.SortStableFunc(s.Segments, func(a, b JournalSegment) int { return cmp.Compare(a.Segment, b.Segment) })
 	for n := range s.Segments {
 		g := &s.Segments[n]
-		if g.Size <= g.End || g.end != g.End {
+		if g.Size <= g.End {
 			continue
 		}
 		f, err := i.disk.OpenFile(filepath.Join(i.dir(s.Shard), segment.LogName(g.Segment)), device.ReadOnly, 0)

@@ -103,7 +103,7 @@ func (s *JournalSegment) take(x *extent, differs int64) *objection {
 // anything was ever there. Whatever else follows is left for opening the shard to
 // judge, which knows more and keeps a copy of what it cuts.
 func (s *JournalSegment) cutsZeros(onlyZeros bool, marks evidence) bool {
-	return onlyZeros && s.Size > s.End && s.end == s.End && s.End >= marks.syncedThrough(s.Segment)
+	return onlyZeros && s.Size > s.End && s.End >= marks.syncedThrough(s.Segment)
 }
 
 // holdsRecords judges whether an entry is what it says: whole records, in a row.

@@ -99,8 +99,10 @@ func (c journalCase) checkReplayed(t *testing.T, j *journaled, report JournalRep
 	if diff := same(got, files(t, j.d)); diff != "" {
 		t.Errorf("a second replay changed something: %s", diff)
 	}
-	if diff := same(got, files(t, j.d.Crash(simdisk.CrashOptions{Seed: 1}))); diff != "" {
-		t.Errorf("something was not durable: %s", diff)
+	for seed := range uint64(8) {
+		if diff := same(got, files(t, j.d.Crash(simdisk.CrashOptions{Seed: seed}))); diff != "" {
+			t.Errorf("something was not durable: %s", diff)
+		}
 	}
 }
 
@@ -223,6 +225,31 @@ func TestReasonsAreKeptUpToABound(t *testing.T) {
 	var refused *JournalRefusedError
 	if !errors.As(err, &refused) || len(refused.Refusals) != refusalsMax || refused.More != 9 || !strings.Contains(err.Error(), "and 9 more") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A process that was killed leaves bytes that read back fine and are not on the
+// device: what the journal speaks of, and the segment in front of it, which the mark
+// is about to vouch for.
+func TestSettlesWhatAKilledProcessLeft(t *testing.T) {
+	j := newJournaled(t)
+	j.segment(shardA, 0, holding(4))
+	j.segment(shardA, 1, segmentBytes(10, 1))
+	j.mark(shardA, 0, at(4))
+	j.frame(0, 1, 1, records(shardA, 1, segmentBytes(10, 5), 1, 4))
+	j.commit()
+	for name, b := range map[string][]byte{logA: ten(), logA1: segmentBytes(10, 4)} {
+		f, err := j.d.OpenFile(testRoot+"/"+name, device.ReadWrite, 0)
+		j.must(err)
+		j.must(simDisk(j.d).write(f, b, 0))
+		j.must(f.Close())
+	}
+	j.replay(t, simDisk(j.d))
+	for seed := range uint64(8) {
+		got := files(t, j.d.Crash(simdisk.CrashOptions{Seed: seed}))
+		if got[logA] != string(ten()) || got[logA1] != string(segmentBytes(10, 4)) {
+			t.Errorf("seed %d: %d and %d bytes are on the device", seed, len(got[logA]), len(got[logA1]))
+		}
 	}
 }
 
