@@ -63,7 +63,7 @@ func (r *rig) wantHeld(l *engine.Log, n uint64, size int) {
 // Appends of many logs share frames; every one is read back at once, and after an
 // orderly stop the directory is a plain one.
 func TestLogsCommitThroughTheJournal(t *testing.T) {
-	r := newRig(t, journaled)
+	r := newRig(t, journaled, func(cfg *engine.Config) { cfg.JournalBytes = 8 << 20 })
 	logs := r.openShards(16)
 	const each, size = 50, 200
 	var all sync.WaitGroup
