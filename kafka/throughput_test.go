@@ -117,7 +117,7 @@ func engineRound(b *testing.B, mode engine.FsyncMode, batch int) float64 {
 		}
 	}
 	load := bench.Load{Records: produceRecords, PayloadBytes: producePayload, Batch: batch, Concurrency: producePartitions}
-	result, err := load.Run(b.Context(), bench.LogTarget(logs), nil)
+	result, err := load.Run(b.Context(), bench.LogTarget(logs), bench.Hooks{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -78,63 +78,36 @@ func (p plan) run(ctx context.Context, t target, r row, round int) (s sample, er
 	return s, nil
 }
 
-// load warms up, measures the device and then the target.
+// load measures the device and then the target.
 func (p plan) load(ctx context.Context, in instance, acked *ledger, dir string, s *sample) error {
-	l := bench.Load{PayloadBytes: s.PayloadBytes, Batch: s.Batch, Concurrency: s.Publishers}
-	target := publishers(in, acked)
-	rate, err := warmUp(ctx, l, target, p.duration/4)
+	floor, err := bench.MeasureFloor(ctx, bench.FloorOptions{Dir: dir, Samples: floorSamples})
 	if err != nil {
 		return err
 	}
-	floor, err := bench.MeasureFloor(ctx, bench.FloorOptions{Dir: dir, Samples: floorSamples})
+	l := bench.Load{
+		Duration: p.duration, Warmup: p.duration / 4,
+		PayloadBytes: s.PayloadBytes, Batch: s.Batch, Concurrency: s.Publishers,
+	}
+	result, err := l.Run(ctx, publishers(in, acked), bench.Hooks{Measuring: runtime.GC})
 	if err != nil {
 		return err
 	}
 	s.DeviceOverwriteMicros = float64(floor.DirectOverwrite.Nanoseconds()) / 1e3
 	s.DeviceDsyncMicros = float64(floor.Inline.Nanoseconds()) / 1e3
-	l.Records = max(int64(rate*p.duration.Seconds()), leastRecords(l))
-	runtime.GC()
-	before, err := cpu()
-	if err != nil {
-		return err
-	}
-	result, err := l.Run(ctx, target, nil)
-	if err != nil {
-		return err
-	}
-	after, err := cpu()
-	if err != nil {
-		return err
-	}
-	s.Records, s.Appends, s.Seconds = l.Records, result.Appends, result.Elapsed.Seconds()
+	s.Records, s.Appends, s.Seconds = result.Records, result.Appends, result.Elapsed.Seconds()
 	s.RecordsPerSecond, s.LatencyMicros = result.RecordsPerSecond(), result.Latency
-	s.CPUMicrosPerAppend = float64((after - before).Microseconds()) / float64(result.Appends)
+	s.CPUMicrosPerAppend = float64(result.CPU.Microseconds()) / float64(max(1, result.Appends))
 	return nil
 }
 
-// leastRecords gives every publisher a few appends.
-func leastRecords(l bench.Load) int64 { return int64(l.Concurrency) * int64(l.Batch) * 4 }
-
-// warmUp puts a growing load on a target until one takes long enough to tell its rate.
-func warmUp(ctx context.Context, l bench.Load, target bench.Target, enough time.Duration) (recordsPerSecond float64, err error) {
-	for l.Records = leastRecords(l); ; l.Records *= 4 {
-		result, err := l.Run(ctx, target, nil)
-		if err != nil {
-			return 0, err
-		}
-		if result.Elapsed >= enough/2 || l.Records > bench.RecordsMax/4 {
-			return result.RecordsPerSecond(), nil
-		}
-	}
-}
-
-// publishers are those of a load: each appends its own records to one log, and notes in the ledger what
-// was acknowledged.
+// publishers are those of a load: each appends records of its own, not those of the load, to one
+// log, and notes in the ledger what was acknowledged. Offsets are left out: not all libraries
+// tell them, so a record is known by its publisher and its place in what that sent.
 func publishers(in instance, acked *ledger) bench.Target {
 	return func(worker int) bench.Publisher {
 		to := in.logs[worker%len(in.logs)]
 		var records [][]byte
-		return func(ctx context.Context, payloads [][]byte) error {
+		return func(ctx context.Context, payloads [][]byte) (first uint64, err error) {
 			for len(records) < len(payloads) {
 				records = append(records, newRecord(worker, acked.size))
 			}
@@ -143,10 +116,10 @@ func publishers(in instance, acked *ledger) bench.Target {
 				stamp(batch[i], acked.acked[worker]+uint64(i))
 			}
 			if err := to.Append(ctx, batch); err != nil {
-				return err
+				return 0, err
 			}
 			acked.acked[worker] += uint64(len(batch))
-			return nil
+			return 0, nil // not all of them tell; the ledger needs no offset
 		}
 	}
 }
@@ -175,13 +148,4 @@ func remove(dir string) error {
 	}
 	defer parent.Close()
 	return errors.Join(os.RemoveAll(dir), unix.Syncfs(int(parent.Fd())))
-}
-
-// cpu is what this process has used.
-func cpu() (time.Duration, error) {
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
-		return 0, err
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), nil
 }

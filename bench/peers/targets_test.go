@@ -24,7 +24,7 @@ func TestEveryTargetHoldsWhatItAcknowledged(t *testing.T) {
 				}
 				acked := newLedger(r.Publishers, r.PayloadBytes)
 				load := bench.Load{Records: 100, PayloadBytes: r.PayloadBytes, Batch: r.Batch, Concurrency: r.Publishers}
-				if _, err := load.Run(t.Context(), publishers(in, acked), nil); err != nil {
+				if _, err := load.Run(t.Context(), publishers(in, acked), bench.Hooks{}); err != nil {
 					t.Fatal(err)
 				}
 				if err := in.close(); err != nil {
