@@ -267,6 +267,15 @@ func fenceCases() []journalCase {
 			},
 		},
 		{
+			name: "a fence about fewer segments does not undo an earlier one", want: map[string][]byte{logB: ten()},
+			setup: func(j *journaled) {
+				j.segment(shardB, 0, ten())
+				j.frame(0, 1, 1, records(shardA, 1, segmentBytes(10, 3), 0, 3))
+				j.frame(0, 2, 1, fenceOff(shardA, journal.AllSegments))
+				j.frame(0, 3, 1, fenceOff(shardA, 0))
+			},
+		},
+		{
 			name: "a log that was cut behind a fence", want: map[string][]byte{logA: holding(4)},
 			setup: func(j *journaled) {
 				j.segment(shardA, 0, holding(4))
