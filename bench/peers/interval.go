@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"slices"
+
+	"felix.local/felix/bench"
 )
 
 // interval is a median and the order statistics around it: with probability Confidence, the
@@ -22,10 +24,6 @@ const confidenceMin = 0.9
 func intervalOf(values []float64) interval {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
-	middle := sorted[n/2]
-	if n%2 == 0 {
-		middle = (sorted[n/2-1] + middle) / 2
-	}
 	// The median lies outside the k+1-th smallest and greatest when at most k of the values
 	// are on one side of it: a fair coin tossed n times.
 	k, outside := 0, math.Pow(0.5, float64(n))
@@ -36,5 +34,5 @@ func intervalOf(values []float64) interval {
 		}
 		outside += term
 	}
-	return interval{Median: middle, Low: sorted[k], High: sorted[n-1-k], Confidence: max(0, 1-2*outside)}
+	return interval{Median: bench.MedianOf(sorted), Low: sorted[k], High: sorted[n-1-k], Confidence: max(0, 1-2*outside)}
 }

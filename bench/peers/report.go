@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"felix.local/felix/bench"
 )
 
 // summary is what the rounds of one target on one row say.
@@ -15,7 +17,7 @@ type summary struct {
 	P50Micros          interval `json:"p50_us"`
 	P99Micros          interval `json:"p99_us"`
 	CPUMicrosPerAppend interval `json:"cpu_us_per_append"`
-	// FelixRatio is Felix's rate divided by this one's, round by round.
+	// FelixRatio is Felix's rate divided by this one's, by bench.Compare of the rounds.
 	FelixRatio *interval `json:"felix_ratio,omitempty"`
 	// DeviceOverwriteMicros and DeviceDsyncMicros are over all runs of the row.
 	DeviceOverwriteMicros interval `json:"device_overwrite_us"`
@@ -75,18 +77,21 @@ func ratio(first, runs []sample) *interval {
 	for _, s := range first {
 		byRound[s.Round] = s
 	}
-	var ratios []float64
+	var a, b []float64
 	for _, s := range runs {
 		if f, ok := byRound[s.Round]; ok && f.Target != s.Target {
-			ratios = append(ratios, f.RecordsPerSecond/s.RecordsPerSecond)
+			a, b = append(a, f.RecordsPerSecond), append(b, s.RecordsPerSecond)
 		}
 	}
-	if len(ratios) == 0 {
+	if len(a) == 0 {
 		return nil
 	}
-	all := intervalOf(ratios)
-	return &all
+	e := bench.Compare(a, b)
+	return &interval{Median: e.Ratio, Low: e.Low, High: e.High, Confidence: compareConfidence}
 }
+
+// compareConfidence is that of the intervals of bench.Compare.
+const compareConfidence = 0.95
 
 // markdown renders summaries as a table.
 func markdown(summaries []summary) string {

@@ -124,7 +124,7 @@ func child(ctx context.Context, list []target, name, dir string, appends int) (e
 			mark()
 		}
 		// Records alone and batches in turn: some targets go different ways with them.
-		if err := publish(ctx, make([][]byte, 1+i%2)); err != nil {
+		if _, err := publish(ctx, make([][]byte, 1+i%2)); err != nil {
 			return err
 		}
 		if i >= warmAppends {

@@ -17,13 +17,15 @@ func felixTargets() []target {
 		extra     bool
 	}{
 		{"felix", "defaults with `FsyncOnCommit`: the ring where it works; its own group commit", func(*engine.Config) {}, false},
+		{"felix/journal", "the same with the commit journal from the start (`JournalRequire`)", func(c *engine.Config) { c.Journal = engine.JournalRequire }, false},
+		{"felix/segments", "the same without the commit journal (`JournalOff`)", func(c *engine.Config) { c.Journal = engine.JournalOff }, true},
 		{"felix/pool", "the same without the ring (`IOURingOff`)", func(c *engine.Config) { c.IOURing = engine.IOURingOff }, true},
 	}
 	var list []target
 	for _, v := range variants {
 		list = append(list, target{
 			name: v.name, logs: "a log; several in one store", how: v.how, extra: v.extra,
-			why: "a write with RWF_DSYNC (or write, then flush) of its bytes returned, and everything below was durable",
+			why: "a write with RWF_DSYNC (or write, then flush) of its bytes, in its segment or in a frame of the journal, returned, and everything below was durable",
 			open: func(ctx context.Context, dir string, r row) (instance, error) {
 				config := engine.DefaultConfig()
 				config.FsyncMode = engine.FsyncOnCommit
