@@ -1,6 +1,6 @@
 // Package sidecar owns the bytes of the small files that lie beside segments: in
-// a shard's directory epochs, replica and ballot; in a root storage-id,
-// run-state, registration and node-id; and the markers in .streams/.
+// a shard's directory epochs, replica, ballot, offload.manifest and keys.idx; in a
+// root storage-id, run-state, registration and node-id; and the markers in .streams/.
 //
 // It turns bytes into values and back, and puts a small file in another's place
 // so that a crash leaves one or the other whole. Two pure rules live here because
@@ -10,10 +10,9 @@
 //
 // It never decides what a damaged file means for an open. A decoder says
 // *DecodeError; its caller knows that epochs then reads as empty with a warning,
-// that replica and ballot fail the open and storage-id the start, that run-state
-// asks for a new storage id, and that a stream with an unreadable marker is not
-// served. Segments, indexes
-// and durable.mark are of packages segment and recovery; the snapshot of
+// that replica, ballot and offload.manifest fail the open and storage-id the start,
+// that keys.idx is removed, that run-state asks for a new storage id, and that a
+// stream with an unreadable marker is not served. Segments, indexes and durable.mark are of packages segment and recovery; the snapshot of
 // producers is of package producer.
 //
 // # Invariants

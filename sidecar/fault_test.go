@@ -34,6 +34,10 @@ func TestTheStepsComeInTheirOrder(t *testing.T) {
 			func() error { return Remove(fault.FS(), fault.Queue(), dir, name) },
 			[]string{"remove epochs", "flush_dir shard"},
 		},
+		{
+			func() error { return Remove(fault.FS(), fault.Queue(), dir, name, KeysIndexName) },
+			[]string{"remove epochs", "remove keys.idx", "flush_dir shard"},
+		},
 	} {
 		fault.ClearLog()
 		must(t, c.do())

@@ -59,6 +59,8 @@ func fuzzDecoder(f *testing.F, file string, exact bool) {
 func FuzzDecodeEpochs(f *testing.F)       { fuzzDecoder(f, "epochs", false) }
 func FuzzDecodeReplica(f *testing.F)      { fuzzDecoder(f, "replica", true) }
 func FuzzDecodeBallot(f *testing.F)       { fuzzDecoder(f, "ballot", true) }
+func FuzzDecodeOffload(f *testing.F)      { fuzzDecoder(f, OffloadName, true) }
+func FuzzDecodeKeysIndex(f *testing.F)    { fuzzDecoder(f, KeysIndexName, true) }
 func FuzzDecodeStorageID(f *testing.F)    { fuzzDecoder(f, "storage-id", false) }
 func FuzzDecodeRunState(f *testing.F)     { fuzzDecoder(f, "run-state", true) }
 func FuzzDecodeRegistration(f *testing.F) { fuzzDecoder(f, "registration", false) }

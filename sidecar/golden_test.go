@@ -49,7 +49,7 @@ func history(pairs ...uint64) Epochs {
 	return e
 }
 
-var values = cmp.AllowUnexported(Epochs{})
+var values = cmp.AllowUnexported(Epochs{}, Offload{})
 
 // codec is one kind of file, its values as any.
 type codec struct {
@@ -71,6 +71,14 @@ func codecs() map[string]codec {
 		"replica": codecOf(DecodeReplica, func(r Replica) []byte { return r.AppendTo(nil) }),
 		"ballot": codecOf(DecodeBallot, func(b Ballot) []byte {
 			out, err := b.AppendTo(nil)
+			if err != nil {
+				panic(err)
+			}
+			return out
+		}),
+		"offload.manifest": codecOf(DecodeOffload, func(o Offload) []byte { return o.AppendTo(nil) }),
+		"keys.idx": codecOf(DecodeKeysIndex, func(x KeysIndex) []byte {
+			out, err := x.AppendTo(nil)
 			if err != nil {
 				panic(err)
 			}
@@ -99,23 +107,41 @@ func codecFor(t testing.TB, name string) codec {
 // sampleID is the id of the vectors.
 var sampleID = StorageID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
+// sampleCopy and sampleKeys are those of the vectors.
+var sampleCopy = OffloadedCopy{
+	Last: 999, Size: 65536, OldestMicros: 1000, NewestMicros: 2000, Checksum: 0xdeadbeef,
+	Key: "broker-1/acme_default_orders_0-0d3aed4b998d2798/00000000000000000000-00000000000000000000.segment",
+}
+
+var sampleKeys = KeysIndex{
+	KeysHeader: KeysHeader{CoveredThrough: 4, LogBytes: 72, LastChecksum: 0x11223344},
+	Entries: []KeyEntry{
+		{Key: "a", Offset: 2, Version: 2, PayloadBytes: 18},
+		{Key: "b", Offset: 3, Version: 3, ExpiresAtMillis: 1000, PayloadBytes: 18},
+	},
+}
+
 // goldenValues are what the vectors hold.
 func goldenValues() map[string]any {
 	return map[string]any{
-		"epochs":              history(1, 0, 3, 10),
-		"replica":             Replica{Generation: 3, Commit: 10},
-		"replica-held":        Replica{Generation: 3, Commit: 10, RetentionHeld: true},
-		"ballot":              Ballot{Generation: 3, Leader: "broker-1"},
-		"ballot-given-up":     Ballot{Generation: 3},
-		"storage-id":          sampleID,
-		"storage-id-packed":   sampleID,
-		"run-state-running":   RunState{State: Running, AcksBeforeSync: true, ID: sampleID},
-		"run-state-stopped":   RunState{State: Stopped, ID: sampleID},
-		"registration":        Registration{Incarnation: 7},
-		"registration-packed": Registration{Incarnation: 7},
-		"node-id":             NodeID("8f14e45fceea467f9c1b2d3e4f506172"),
-		"marker":              Marker{Incarnation: 0x6411a0ccf2e40, DeletedThrough: 7, Deleting: true},
-		"marker-plain":        Marker{},
+		"epochs":                 history(1, 0, 3, 10),
+		"replica":                Replica{Generation: 3, Commit: 10},
+		"replica-held":           Replica{Generation: 3, Commit: 10, RetentionHeld: true},
+		"ballot":                 Ballot{Generation: 3, Leader: "broker-1"},
+		"ballot-given-up":        Ballot{Generation: 3},
+		"offload.manifest":       Offload{copies: []OffloadedCopy{sampleCopy}},
+		"offload.manifest-empty": Offload{},
+		"keys.idx":               sampleKeys,
+		"keys.idx-empty":         KeysIndex{},
+		"storage-id":             sampleID,
+		"storage-id-packed":      sampleID,
+		"run-state-running":      RunState{State: Running, AcksBeforeSync: true, ID: sampleID},
+		"run-state-stopped":      RunState{State: Stopped, ID: sampleID},
+		"registration":           Registration{Incarnation: 7},
+		"registration-packed":    Registration{Incarnation: 7},
+		"node-id":                NodeID("8f14e45fceea467f9c1b2d3e4f506172"),
+		"marker":                 Marker{Incarnation: 0x6411a0ccf2e40, DeletedThrough: 7, Deleting: true},
+		"marker-plain":           Marker{},
 	}
 }
 
@@ -159,6 +185,12 @@ func TestEncodingAppends(t *testing.T) {
 		if want := "head" + string(golden(t, name)); string(appended) != want {
 			t.Errorf("%s: %q, want %q", name, appended, want)
 		}
+	}
+	if o := (Offload{copies: []OffloadedCopy{sampleCopy}}); string(o.AppendTo(head)) != "head"+string(golden(t, "offload.manifest")) {
+		t.Errorf("offload.manifest: %q", o.AppendTo(head))
+	}
+	if keys, err := sampleKeys.AppendTo(head); err != nil || string(keys) != "head"+string(golden(t, "keys.idx")) {
+		t.Errorf("keys.idx: %q, %v", keys, err)
 	}
 	appended, err := Ballot{Generation: 3, Leader: "broker-1"}.AppendTo(head)
 	if want := "head" + string(golden(t, "ballot")); err != nil || string(appended) != want {

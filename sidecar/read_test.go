@@ -114,6 +114,7 @@ func loaders(markerName string) map[string]func(device.FS, string) (any, error) 
 		EpochsName:       loader(LoadEpochs),
 		ReplicaName:      loader(LoadReplica),
 		BallotName:       loader(LoadBallot),
+		OffloadName:      loader(LoadOffload),
 		StorageIDName:    loader(LoadStorageID),
 		RunStateName:     loader(LoadRunState),
 		RegistrationName: loader(LoadRegistration),

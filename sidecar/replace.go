@@ -53,8 +53,8 @@ func (e *ChangeError) Unchanged() bool {
 // TempName is the temporary that a file is written to before it takes its place:
 // its name with the extension replaced.
 func TempName(name string) string {
-	if name == "keys.idx" {
-		return "keys.idx.tmp" // the one that keeps its own
+	if name == KeysIndexName {
+		return KeysIndexName + ".tmp" // the one that keeps its own
 	}
 	if stem, _, found := strings.Cut(name, "."); found && stem != "" {
 		name = stem
@@ -121,13 +121,17 @@ func writeTemp(disk device.FS, queue device.Queue, temp string, data []byte, per
 	return "", nil
 }
 
-// Remove unlinks a file and returns when that is durable. A file that is not
-// there is no error, and its absence is made durable all the same: an earlier
-// removal may not have been. The error is a *ChangeError.
-func Remove(disk device.FS, queue device.Queue, dir, name string) error {
-	path := filepath.Join(dir, name)
-	if err := ignoreAbsent(disk.Remove(path)); err != nil {
-		return &ChangeError{Path: path, Step: StepRemove, Err: err}
+// Remove unlinks files and returns when that is durable, with one flush for all of
+// them. A file that is not there is no error, and its absence is made durable all the
+// same: an earlier removal may not have been. The error is a *ChangeError, of the
+// first file that was not removed; of the last one, when the flush failed.
+func Remove(disk device.FS, queue device.Queue, dir string, names ...string) error {
+	path := dir
+	for _, name := range names {
+		path = filepath.Join(dir, name)
+		if err := ignoreAbsent(disk.Remove(path)); err != nil {
+			return &ChangeError{Path: path, Step: StepRemove, Err: err}
+		}
 	}
 	if err := FlushDir(disk, queue, dir); err != nil {
 		return &ChangeError{Path: path, Step: StepDirectory, Err: err}

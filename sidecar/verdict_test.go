@@ -204,6 +204,9 @@ func seal(file string, b []byte) []byte {
 		}
 	case len(b) >= crcBytes:
 		at := len(b) - crcBytes
+		if strings.HasPrefix(file, KeysIndexName) {
+			crc = func(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
+		}
 		put(b[at:], crc(b[:at]))
 	}
 	return b
