@@ -14,12 +14,19 @@ import (
 	"felix.local/felix/segment"
 )
 
-// readingBytes is how much payload is written to be read, chunkBytes how much is
-// asked for at a time.
 const (
-	readingBytes = 128 << 20
-	chunkBytes   = 1 << 20
+	// readingRate is how much payload is written to be read, in bytes per second of a
+	// slice, readingBytesMax the most: 128 MiB for the slice that is the default.
+	readingRate     = 320 << 20
+	readingBytesMax = 1 << 30
+	// chunkBytes are asked for at a time.
+	chunkBytes = 1 << 20
 )
+
+// readingBytes is how much payload is read for a bar.
+func (m measurer) readingBytes() int64 {
+	return int64(min(m.slice.Seconds()*readingRate, readingBytesMax))
+}
 
 // library is a log that was written and closed, and its segment files.
 type library struct {
@@ -39,7 +46,7 @@ func (m measurer) fill(ctx context.Context, payloadBytes int) (l library, err er
 	trial := bench.Trial{
 		Dir: m.dir, FloorSamples: 1,
 		Load: bench.Load{
-			Records: readingBytes / int64(payloadBytes), PayloadBytes: payloadBytes,
+			Records: max(1, m.readingBytes()/int64(payloadBytes)), PayloadBytes: payloadBytes,
 			Batch: max(1, 256<<10/payloadBytes), Concurrency: 1,
 		},
 		Open: func(ctx context.Context) (*bench.System, error) {
@@ -59,7 +66,7 @@ func (m measurer) fill(ctx context.Context, payloadBytes int) (l library, err er
 		}
 		l.bytes += info.Size()
 	}
-	if l.bytes < readingBytes {
+	if l.bytes < trial.Load.Records*int64(payloadBytes) {
 		return l, fmt.Errorf("the segments in %s hold %d bytes, fewer than were written", l.dir, l.bytes)
 	}
 	return l, nil
