@@ -369,6 +369,11 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	} else {
 		err = s.do(&j.op)
 	}
+	if err == nil && j.op.Pieces > 1 {
+		// Of several pieces a dsync write covers the last one.
+		j.op.Kind, j.op.Buf, j.op.Pos = device.Flush, nil, 0
+		err = s.do(&j.op)
+	}
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
 	}
