@@ -40,8 +40,8 @@ func (l *Log) takeLagLocked() *checkpoint {
 		return nil
 	}
 	c := &checkpoint{log: l, file: w.file.hold(), end: w.size}
-	c.op = device.Op{Kind: device.Write, File: c.file, Buf: w.lag.staged, Pos: w.filed()}
-	w.lag.writing, w.lag.staged = w.lag.staged, nil
+	c.op = device.Op{Kind: device.Write, File: c.file, Pos: w.filed()}
+	c.op.Buf = w.lag.begin()
 	l.mu.flushing = true
 	l.store.journal.moveToWriting(l)
 	return c
@@ -77,7 +77,7 @@ func (c *checkpoint) finish() error {
 	if err == nil {
 		w := &l.mu.active
 		l.store.journal.lagBytes.Add(-int64(len(w.lag.writing)))
-		w.lag.writing = nil
+		w.lag.end()
 		w.synced = max(w.synced, c.end)
 		l.advanceDurableLocked()
 		l.store.journal.written(l)

@@ -10,17 +10,45 @@ import (
 // segmentBegins is where the first record of a segment stands.
 const segmentBegins = int64(segment.HeaderSize)
 
+// lagSpareMax bounds the memory that a log without anything lagging keeps.
+const lagSpareMax = 64 << 10
+
 // lag is what the journal made durable of the active segment and the segment itself
-// does not hold durably yet. It ends where the segment ends. Bytes are never changed
-// once they are there, so that readers may keep a slice of it.
+// does not hold durably yet. It ends where the segment ends. Bytes that a reader was
+// lent are never changed.
 type lag struct {
-	// writing is under way to the segment, staged follows it.
-	writing, staged []byte
+	// writing is under way to the segment, staged follows it; lent says that a reader
+	// has a slice of them.
+	writing, staged         []byte
+	writingLent, stagedLent bool
+	// spare is memory for what is staged next.
+	spare []byte
 }
 
 func (g *lag) bytes() int64 { return int64(len(g.writing) + len(g.staged)) }
 
 func (g *lag) add(b []byte) { g.staged = append(g.staged, b...) }
+
+// begin takes what is staged as what is written.
+func (g *lag) begin() []byte {
+	g.writing, g.writingLent = g.staged, g.stagedLent
+	g.staged, g.stagedLent, g.spare = g.spare, false, nil
+	return g.writing
+}
+
+// end drops what was written: the segment holds it.
+func (g *lag) end() {
+	if !g.writingLent && cap(g.writing) <= lagSpareMax {
+		g.spare = g.writing[:0]
+	}
+	g.writing = nil
+}
+
+// lend gives a reader the bytes, which begin at a position of the segment.
+func (g *lag) lend(from int64) lagReader {
+	g.writingLent, g.stagedLent = true, true
+	return lagReader{from: from, writing: g.writing, staged: g.staged}
+}
 
 // durableSize is the position up to which records are durable, in the segment or in
 // the journal.

@@ -75,7 +75,9 @@ func (l *Log) liveLocked(w *writer) livePart {
 	if w.file != nil {
 		part.file = w.file.hold()
 	}
-	part.lag = lagReader{from: w.filed(), writing: w.lag.writing, staged: w.lag.staged}
+	if w.lag.bytes() > 0 {
+		part.lag = w.lag.lend(w.filed())
+	}
 	return part
 }
 
