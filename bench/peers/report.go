@@ -102,7 +102,9 @@ func markdown(summaries []summary) string {
 		times, around := "", ""
 		if s.FelixRatio != nil {
 			times = fmt.Sprintf("%.2f", s.FelixRatio.Median)
-			around = fmt.Sprintf("%.2f–%.2f", s.FelixRatio.Low, s.FelixRatio.High)
+			if s.FelixRatio.Low > 0 { // one pair has no interval
+				around = fmt.Sprintf("%.2f–%.2f", s.FelixRatio.Low, s.FelixRatio.High)
+			}
 		}
 		fmt.Fprintf(&b, "| %d | %d | %d | %d | %s | %.0f | %.0f–%.0f | %.0f | %.0f | %.1f | %s | %s | %.0f | %.0f |\n",
 			s.Logs, s.Publishers, s.Batch, s.PayloadBytes, s.Target,
