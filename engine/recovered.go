@@ -30,13 +30,13 @@ func (s *Store) tellRecovered(dir, label string, r recovery.Report) {
 	}
 }
 
-// stepLevel: records may be lost only with the steps that an error or a warning
+// stepLevel: records may leave the log only with the steps that an error or a warning
 // tells of; the others take what is empty, derived or a copy.
 func stepLevel(step recovery.Step) slog.Level {
 	switch {
 	case step.BelowMark:
 		return slog.LevelError
-	case step.Action == recovery.CutTail, step.Action == recovery.SetAside:
+	case step.Action == recovery.CutTail, step.Action == recovery.SetAside, step.Action == recovery.DeleteCopied:
 		return slog.LevelWarn
 	case step.Repair(), step.Action == recovery.PruneSideCopy:
 		return slog.LevelInfo
@@ -54,7 +54,7 @@ func stepAttrs(dir, label string, step recovery.Step) []slog.Attr {
 	switch step.Action {
 	case recovery.CutTail:
 		attrs = append(attrs, slog.Int64("position", step.Position), slog.Int64("bytes", step.Cut()))
-	case recovery.SetAside, recovery.DeleteSegment:
+	case recovery.SetAside, recovery.DeleteSegment, recovery.DeleteCopied:
 		attrs = append(attrs, slog.Int64("position", 0), slog.Int64("bytes", step.Size))
 	}
 	if step.RecordsDropped > 0 {

@@ -110,7 +110,7 @@ func (a *applier) carryOut(s Step) error {
 		return nil
 	case RemoveLeftover, RemoveIndex:
 		return a.remove(s)
-	case DeleteSegment:
+	case DeleteSegment, DeleteCopied:
 		return a.deleteSegment(s)
 	case SetAside:
 		return a.setAside(s)
@@ -134,9 +134,10 @@ func (a *applier) remove(s Step) error {
 	return nil
 }
 
-// deleteSegment unlinks a segment without records and makes that durable before
-// the next step: of several, newest first, any that a crash brings back form the
-// beginning of the row, which the same rules judge again.
+// deleteSegment unlinks a segment without records, or one that is copied, and makes
+// that durable before the next step: of several, newest first without records and
+// oldest first of copied ones, those that a crash brings back are what the same rules
+// judge again.
 func (a *applier) deleteSegment(s Step) error {
 	if err := a.unchanged(s); err != nil {
 		return err

@@ -330,6 +330,7 @@ func nameCases() []damageCase {
 			for _, name := range sidecarNames() {
 				s.write(name, []byte("theirs"))
 			}
+			s.manifest()
 		}, want: "[0,5) in 1"},
 		{name: "a temporary's name on a directory is not ours", setup: func(s *shard) {
 			s.sealed(1)

@@ -9,7 +9,7 @@ import (
 )
 
 func damageCases() []damageCase {
-	return slices.Concat(emptyCases(), blankCases(), tailCases(), shortCases(), zeroCases(), sealedCases(), indexCases(), retiredCases(), retiredBlankCases(), nameCases())
+	return slices.Concat(emptyCases(), blankCases(), tailCases(), shortCases(), zeroCases(), sealedCases(), indexCases(), retiredCases(), retiredBlankCases(), offloadCases(), nameCases())
 }
 
 // flip damages one byte.

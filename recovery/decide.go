@@ -45,6 +45,10 @@ func decide(s *Snapshot, p Policy) *Plan {
 	for i := range s.Segments {
 		d.live = append(d.live, &s.Segments[i])
 	}
+	if s.OffloadProblem != nil {
+		d.refuseOffload()
+		return d.plan
+	}
 	for _, check := range []func(){
 		d.housekeeping,
 		d.dropBlankRuns,
@@ -113,6 +117,7 @@ func (d *decision) judge() {
 	}
 	d.describe()
 	d.planIndexes()
+	d.warnPastTail()
 }
 
 // startEmpty plans the first segment of a log, unless the mark says that there
@@ -133,6 +138,7 @@ func (d *decision) startEmpty() {
 		Size: segment.HeaderSize, Version: segment.VersionDefault,
 	}
 	d.plan.Mark = Mark{Synced: segment.HeaderSize}
+	d.warnPastTail()
 }
 
 // describe notes the log as it will be after the steps.

@@ -27,7 +27,8 @@
 //     end of the file, only without a mark), or the operator opted in.
 //   - Cut bytes are copied beside the segment first, with the copy and its name
 //     durable before the cut. A file that holds records is renamed, never
-//     deleted.
+//     deleted, but for segments in front of a gap that offload.manifest names
+//     copies of.
 //   - Nothing is reported as recovered before every touched segment, then the
 //     directory, then durable.mark is on the device.
 //   - Opening a recovered directory again changes no byte.
@@ -36,7 +37,8 @@
 //     index are open at a time.
 //   - Names that are not ours are listed and left alone. Sidecars of the layers
 //     above (epochs, replica, ballot, producers, offload.manifest, keys.idx) are
-//     known by name, and left to their owners.
+//     known by name, and left to their owners. Of them offload.manifest is read,
+//     and refuses when it is damaged; it is never changed here.
 //
 // # Locks
 //

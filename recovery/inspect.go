@@ -38,6 +38,9 @@ func Inspect(disk device.FS, dir, label string, p Policy) (*Snapshot, error) {
 	if s.Mark, err = readMark(disk, dir); err != nil {
 		return nil, err
 	}
+	if err := s.readOffload(disk); err != nil {
+		return nil, err
+	}
 	r := &reader{disk: disk, s: s, p: p, buffer: make([]byte, bufferBytes)}
 	for i := range s.Segments {
 		newest := i == len(s.Segments)-1

@@ -13,8 +13,8 @@ import (
 const tornInfix = ".torn-"
 
 // sidecarNames are files of the layers above that live in a shard directory.
-// They are known here so that they do not count as foreign; what they say is
-// their owners' business.
+// They are known here so that they do not count as foreign; what they say, but for
+// offload.manifest, is their owners' business.
 func sidecarNames() []string {
 	return []string{"epochs", "replica", "ballot", "producers", "offload.manifest", "keys.idx"}
 }

@@ -17,6 +17,8 @@ const (
 	RemoveIndex Action = "remove orphan index"
 	// DeleteSegment removes a segment that holds no record.
 	DeleteSegment Action = "delete segment"
+	// DeleteCopied removes a segment that the object store has a copy of.
+	DeleteCopied Action = "delete copied segment"
 	// SetAside renames a segment that holds bytes to a side copy.
 	SetAside Action = "set segment aside"
 	// CutTail copies the end of a segment to a side copy and cuts it off.
@@ -65,7 +67,7 @@ type Step struct {
 // others are routine.
 func (s Step) Repair() bool {
 	switch s.Action {
-	case DeleteSegment, SetAside, CutTail, RebuildIndex:
+	case DeleteSegment, DeleteCopied, SetAside, CutTail, RebuildIndex:
 		return true
 	default:
 		return false

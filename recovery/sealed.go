@@ -8,9 +8,9 @@ import (
 
 // checkSealed judges all segments but the newest, and the chain of offsets over
 // all of them. A sealed segment was synced and trimmed, so any damage in it
-// refuses, and so does a gap or an overlap between two segments.
+// refuses, and so does an overlap between two segments, and a gap that is not copied.
 func (d *decision) checkSealed() {
-	newest := len(d.live) - 1
+	newest, begins := len(d.live)-1, 0
 	for i, f := range d.live[:newest] {
 		if f.HeaderProblem != nil {
 			d.refuseHeader(f)
@@ -21,6 +21,10 @@ func (d *decision) checkSealed() {
 			continue
 		}
 		next, ok := f.intact()
+		if ok && d.gapIsCopied(i+1, next) {
+			begins = i + 1
+			continue
+		}
 		if ok {
 			d.checkChain(f, d.live[i+1], next)
 			continue
@@ -32,6 +36,7 @@ func (d *decision) checkSealed() {
 		}
 		d.refuse(f, f.Full.Damage.Cause, d.whyNotSealed(f), remedyRestore)
 	}
+	d.dropCopied(begins)
 }
 
 // mayBeUnsealed says that a background roll may have left the segment before the

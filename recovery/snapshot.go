@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"felix.local/felix/segment"
+	"felix.local/felix/sidecar"
 )
 
 // Snapshot is what Inspect read of a shard directory: everything Decide needs,
@@ -27,6 +28,10 @@ type Snapshot struct {
 	SideCopies []string
 	// Sidecars are files of the layers above.
 	Sidecars []string
+	// Offload names the segments that have a copy in the object store;
+	// OffloadProblem is why the file that says so cannot be read.
+	Offload        sidecar.Offload
+	OffloadProblem error
 	// Foreign are names that are not ours; they are left alone.
 	Foreign []string
 }

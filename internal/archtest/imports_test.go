@@ -21,9 +21,9 @@ const root = "../.."
 // at or behind the end of its arrows.
 //
 //	cmd/felixd ──► httpapi, kafka ──► broker ──► engine ──► recovery ──► journal ──► segment ──► device
-//	     │              └──► auth                  ├──► uring ─────────────────────────────────► device
-//	     └──► bench ──► engine, broker             ├──► fallback ──────────────────────────────► device
-//	                                               ├──► sidecar ───────────────────────────────► device
+//	     │              └──► auth                  │          └──► sidecar ────────────────────► device
+//	     └──► bench ──► engine, broker             ├──► uring ─────────────────────────────────► device
+//	                                               ├──► fallback ──────────────────────────────► device
 //	                                               └──► producer ──────────────────► segment
 func arrows() map[string][]string {
 	return map[string][]string{
@@ -34,7 +34,7 @@ func arrows() map[string][]string {
 		"bench":    {"engine", "broker"},
 		"broker":   {"engine"},
 		"engine":   {"recovery", "uring", "fallback", "sidecar", "producer"},
-		"recovery": {"journal"},
+		"recovery": {"journal", "sidecar"},
 		"journal":  {"segment"},
 		"producer": {"segment"},
 		"sidecar":  {"device"},
