@@ -116,16 +116,24 @@ func (l *Log) ReadAtMost(ctx context.Context, start uint64, maxBytes int64, maxR
 // then. It lies past start without any records where there are only such that start
 // a generation.
 func (l *Log) ReadNext(ctx context.Context, start uint64, maxBytes int64, maxRecords int) (records []segment.Record, next uint64, err error) {
+	return l.ReadInto(ctx, start, maxBytes, maxRecords, nil)
+}
+
+// ReadInto is ReadNext into memory of the caller's: payloads lie in page as long as
+// there is room, and are the caller's until it uses page again. Whoever is done with
+// one result before it asks for the next reads a whole log through one page of a
+// little more than maxBytes; otherwise most of the time goes into getting memory.
+func (l *Log) ReadInto(ctx context.Context, start uint64, maxBytes int64, maxRecords int, page []byte) (records []segment.Record, next uint64, err error) {
 	for next = start; ; {
-		page, err := l.ReadStored(ctx, next, maxBytes, maxRecords)
+		stored, err := l.readStored(ctx, next, segment.Budget{Bytes: maxBytes, Records: maxRecords, Page: page})
 		if err != nil {
 			return nil, start, err
 		}
-		if len(page) == 0 {
+		if len(stored) == 0 {
 			return nil, next, nil
 		}
-		next = page[len(page)-1].Offset + 1
-		if records = slices.DeleteFunc(page, startsGeneration); len(records) > 0 {
+		next = stored[len(stored)-1].Offset + 1
+		if records = slices.DeleteFunc(stored, startsGeneration); len(records) > 0 {
 			return records, next, nil
 		}
 	}
@@ -136,13 +144,17 @@ func startsGeneration(r segment.Record) bool { return r.Mark.Kind == segment.Gen
 // ReadStored is ReadAtMost for replication, and for whoever needs every record: it
 // returns those that start a generation too, so that offsets have no gap.
 func (l *Log) ReadStored(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
-	maxRecords = max(1, min(maxRecords, l.cfg.MaxRecordsPerRead))
+	return l.readStored(ctx, start, segment.Budget{Bytes: maxBytes, Records: maxRecords})
+}
+
+func (l *Log) readStored(ctx context.Context, start uint64, budget segment.Budget) ([]segment.Record, error) {
+	budget.Records = max(1, min(budget.Records, l.cfg.MaxRecordsPerRead))
 	started := time.Now()
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return nil, &LogError{Label: l.label, Op: "read", Err: err}
 		}
-		records, err := l.readOnce(start, segment.Budget{Bytes: maxBytes, Records: maxRecords})
+		records, err := l.readOnce(start, budget)
 		if errors.Is(err, errReplan) {
 			if attempt < replanMax {
 				continue

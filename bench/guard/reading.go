@@ -135,9 +135,10 @@ func catchUp(ctx context.Context, l library) (took time.Duration, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close(context.WithoutCancel(ctx))) }()
+	memory := make([]byte, chunkBytes+chunkBytes/4)
 	began := time.Now()
 	for next := log.BaseOffset(); next < log.TailOffset(); {
-		page, after, err := log.ReadNext(ctx, next, chunkBytes, engine.DefaultMaxRecordsPerRead)
+		page, after, err := log.ReadInto(ctx, next, chunkBytes, engine.DefaultMaxRecordsPerRead, memory)
 		if err != nil {
 			return 0, err
 		}
