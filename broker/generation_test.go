@@ -27,6 +27,9 @@ func TestReadersPassOverTheStartOfAGeneration(t *testing.T) {
 		}
 	}
 	start := func(generation uint64) {
+		if _, err := h.log.AcceptGeneration(t.Context(), generation, ""); err != nil {
+			t.Fatal(err)
+		}
 		if _, recorded, err := h.log.StartGeneration(t.Context(), generation, ""); err != nil || !recorded {
 			t.Fatal(recorded, err)
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"felix.local/felix/sidecar"
 )
@@ -70,57 +71,97 @@ func (l *Log) recordGeneration(generation, start uint64) error {
 // LabelGenerations notes, durably, which generations wrote the records of [from, to),
 // as far as they are held, as their leader says: entries are its history as far as it
 // covers them, the first of which may begin below from. What was noted about these
-// records before goes; what is noted of those behind them stays, as far as it is newer.
-// Generations that begin at the end of the log or past it are left out: a label for
-// records that are not held would be taken for a reason to keep others.
+// records before goes; what is noted of those behind them stays, and of those in front
+// of entries, of which the leader does not know who wrote them. Where no history can
+// say both, because generations would fall or what is noted nowhere would get a name,
+// nothing changes. Generations that begin at the end of the log or past it are left
+// out: a label for records that are not held would be taken for a reason to keep others.
 func (l *Log) LabelGenerations(ctx context.Context, from, to uint64, entries []sidecar.Epoch) error {
+	_, _, err := l.changeHistory(ctx, nil, func(held sidecar.Epochs, base, tail uint64) sidecar.Epochs {
+		return relabel(held, from, min(to, tail), base, tail, entries)
+	})
+	return err
+}
+
+// changeHistory stores what change makes of the history of a log that holds [base,
+// tail), durably, and gives both. A change for a shipment, which may be nil, is refused
+// once its leader was replaced: nobody is promised anything while it is made.
+func (l *Log) changeHistory(ctx context.Context, s *Shipment, change func(held sidecar.Epochs, base, tail uint64) sidecar.Epochs) (was, is sidecar.Epochs, err error) {
 	unlock, err := l.lockSidecars(ctx, "label generations")
 	if err != nil {
-		return err
+		return was, is, err
 	}
 	defer unlock()
 	l.mu.Lock()
 	err = l.servingLocked()
-	held, base, written := l.mu.replication.epochs, l.baseLocked(), l.mu.written
+	if err == nil && s != nil {
+		err = l.followedLocked(s.Generation, s.Leader)
+	}
+	was, base, tail := l.mu.replication.epochs, l.baseLocked(), l.mu.written
 	l.mu.Unlock()
-	to = min(to, written)
-	if err != nil || to <= base || to <= from {
-		return err
+	if err != nil {
+		return was, was, err
 	}
-	labelled, changed := relabel(held, from, to, base, written, entries)
-	if !changed {
-		return nil
+	if is = change(was, base, tail); !sameHistory(was, is) {
+		err = l.storeEpochs(is)
 	}
-	return l.storeEpochs(labelled)
+	return was, is, err
 }
 
+func sameHistory(a, b sidecar.Epochs) bool { return slices.Equal(a.Entries(), b.Entries()) }
+
 // relabel is the history of a log that holds [base, tail), after its records of
-// [from, to) were labelled with entries.
-func relabel(held sidecar.Epochs, from, to, base, tail uint64, entries []sidecar.Epoch) (labelled sidecar.Epochs, changed bool) {
-	labelled = held
+// [from, to) were labelled with entries; what it was, where they do not fit into it.
+func relabel(held sidecar.Epochs, from, to, base, tail uint64, entries []sidecar.Epoch) sidecar.Epochs {
+	if len(entries) == 0 {
+		return held
+	}
+	from = max(from, entries[0].Start)
+	if to <= base || to <= from {
+		return held
+	}
+	labelled := held
 	labelled.TruncateFrom(from)
-	for _, e := range entries {
-		start := e.Start
-		if start < from && from > base {
-			start = from // about what lies before, this log's own history speaks
-		}
-		if start < to {
-			labelled.Record(e.Generation, start)
+	at := []uint64{from}
+	for i, e := range entries {
+		switch {
+		case e.Start >= to:
+		case e.Start > from:
+			at = append(at, e.Start)
+			labelled.Record(e.Generation, e.Start)
+		case e.Start == from || from <= base:
+			labelled.Record(e.Generation, e.Start)
+		case i == len(entries)-1 || entries[i+1].Start > from:
+			labelled.Record(e.Generation, from) // about what lies before, this log's own history speaks
 		}
 	}
 	for _, e := range notedFrom(held, to, tail) {
 		labelled.Record(e.Generation, e.Start)
 	}
-	was, is := held.Entries(), labelled.Entries()
-	if len(was) != len(is) {
-		return labelled, true
-	}
-	for i := range was {
-		if was[i] != is[i] {
-			return labelled, true
+	theirs := historyOf(entries)
+	for _, offset := range at {
+		if !sayTheSame(labelled, theirs, offset) {
+			return held
 		}
 	}
-	return labelled, false
+	if to < tail && !sayTheSame(labelled, held, to) {
+		return held
+	}
+	return labelled
+}
+
+// sayTheSame: the two name the same generation for a record, or both none.
+func sayTheSame(a, b sidecar.Epochs, offset uint64) bool {
+	one, known := a.GenerationAt(offset)
+	other, knownToo := b.GenerationAt(offset)
+	return one == other && known == knownToo
+}
+
+func historyOf(entries []sidecar.Epoch) (e sidecar.Epochs) {
+	for _, g := range entries {
+		e.Record(g.Generation, g.Start)
+	}
+	return e
 }
 
 // notedFrom is what a history says of the records of [from, tail).

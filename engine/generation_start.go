@@ -16,10 +16,12 @@ import (
 // written: on an empty log, and where the generation has records already. A segment
 // that cannot hold such a record is rolled first. Appends wait meanwhile.
 //
+// A log that followed another leader takes appends again once it returned.
+//
 // leader is the node id of the caller, "" when it is not named. A generation that is
 // older than one that was accepted or that wrote here is a *SupersededError, one that
 // was accepted from another leader a *PromisedError, one that was given up a
-// *GivenUpError.
+// *GivenUpError, and one that was not accepted here yet an *InvalidRangeError.
 func (l *Log) StartGeneration(ctx context.Context, generation uint64, leader string) (offset uint64, recorded bool, err error) {
 	leave, err := l.exclusive(ctx, "start generation")
 	if err != nil {
@@ -31,8 +33,19 @@ func (l *Log) StartGeneration(ctx context.Context, generation uint64, leader str
 		return 0, false, err
 	}
 	defer unlock()
+	if offset, recorded, err = l.startGeneration(ctx, generation, leader); err != nil {
+		return offset, recorded, err
+	}
 	l.mu.Lock()
-	_, refused := l.answerLocked(generation, leader)
+	defer l.mu.Unlock()
+	l.mu.replication.following = false
+	return offset, recorded, nil
+}
+
+// startGeneration is for a caller that has the log to itself, and the turn.
+func (l *Log) startGeneration(ctx context.Context, generation uint64, leader string) (offset uint64, recorded bool, err error) {
+	l.mu.Lock()
+	refused := l.followedLocked(generation, leader)
 	accepted := l.mu.replication.promise.Generation
 	newest, any := l.mu.replication.epochs.Newest()
 	base, next, poison := l.baseLocked(), l.mu.written, l.mu.poison

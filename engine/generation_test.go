@@ -48,12 +48,13 @@ func (r *rig) must(err error) {
 	}
 }
 
+// start starts a generation, which is accepted first where it was not.
 func (r *rig) start(generation uint64) (offset uint64, recorded bool) {
 	r.Helper()
-	leader := ""
-	if generation == r.log.AcceptedGeneration() {
-		leader, _ = r.log.AcceptedLeader()
+	if generation > r.log.AcceptedGeneration() {
+		r.accept(generation, "")
 	}
+	leader, _ := r.log.AcceptedLeader()
 	offset, recorded, err := r.log.StartGeneration(r.ctx, generation, leader)
 	r.must(err)
 	return offset, recorded
@@ -158,9 +159,12 @@ func TestAGenerationThatIsOverIsNotStarted(t *testing.T) {
 	r.must(r.log.GiveUpGeneration(r.ctx))
 	_, _, err = r.log.StartGeneration(r.ctx, 9, "a")
 	errorAs[*engine.GivenUpError](t, err)
+	_, _, err = r.log.StartGeneration(r.ctx, 10, "a")
+	errorAs[*engine.InvalidRangeError](t, err) // it was accepted by nobody
 	if tail := r.log.TailOffset(); tail != 2 {
 		t.Errorf("the log ends at %d", tail)
 	}
+	r.wantGenerations(epoch(5, 1))
 }
 
 func TestAVersion2LogRollsBeforeAGenerationStarts(t *testing.T) {
@@ -320,6 +324,7 @@ func TestAPowerLossWhileAGenerationStartsLeavesNoRecordWithoutItsNote(t *testing
 		r := newSimRig(t)
 		r.must(r.log.RecordGeneration(r.ctx, 1, 0))
 		r.appendSizes(10, 20)
+		r.accept(2, "a")
 		started := false
 		seen := make(map[string]int)
 		r.eachImage(func() error {

@@ -44,6 +44,11 @@ const (
 // answer says all.
 func (c *claim) decideLocked(l *Log, records []Record) ([]Record, error) {
 	c.found, c.refused, c.earlier, c.done = producer.Class{}, nil, nil, nil
+	if c.kind != claimShipped {
+		if err := l.ownLocked(); err != nil {
+			return nil, err
+		}
+	}
 	switch c.kind {
 	case claimAt:
 		if c.first != l.mu.plan.next {

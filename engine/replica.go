@@ -30,6 +30,9 @@ type replication struct {
 	epochs sidecar.Epochs
 	// level is known from shipments alone, and not after a restart.
 	level level
+	// following: shipments are applied, and nothing else is appended until a
+	// generation starts here. It is not known after a restart either.
+	following bool
 	// saving: a write behind an advance of commit is under way. retrying: the last
 	// one failed, and the next tick tries again. failing: that was reported.
 	saving, retrying, failing bool

@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // BelowCommitError refuses to drop records that a majority is known to hold. A
 // replica that has to lose them is restored with RestoreTo, from a backup that is
@@ -39,16 +42,18 @@ func (e *SupersededError) Error() string {
 	return fmt.Sprintf("%s: generation %d is over; %d was accepted since", e.Label, e.Generation, e.Accepted)
 }
 
-// PromisedError refuses a second leader at one generation.
+// PromisedError refuses a second leader at one generation, and an append to a log that
+// another broker leads.
 type PromisedError struct {
 	Label      string
 	Generation uint64
-	// Leader is the one that was accepted.
+	// Leader is the one that was accepted, "" when it was not named.
 	Leader string
 }
 
 func (e *PromisedError) Error() string {
-	return fmt.Sprintf("%s: generation %d was accepted from %s; another leader needs a newer one", e.Label, e.Generation, e.Leader)
+	return fmt.Sprintf("%s: generation %d was accepted from %s; another leader needs a newer one", e.Label, e.Generation,
+		cmp.Or(e.Leader, "a leader without a name"))
 }
 
 // GivenUpError refuses every leader at a generation that was given up, this broker

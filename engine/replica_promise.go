@@ -106,6 +106,20 @@ func (l *Log) followedLocked(generation uint64, leader string) error {
 	return err
 }
 
+// ownLocked refuses records of this broker's own while the log gets those of a leader:
+// they would lie among that leader's, under its generation's name.
+func (l *Log) ownLocked() error {
+	r := &l.mu.replication
+	switch {
+	case !r.following:
+		return nil
+	case r.promise.GivenUp:
+		return &GivenUpError{Label: l.label, Generation: r.promise.Generation}
+	default:
+		return &PromisedError{Label: l.label, Generation: r.promise.Generation, Leader: r.promise.Leader}
+	}
+}
+
 // promise is what the log holds itself to from now on; the files say so.
 func (l *Log) promise(next sidecar.Promise) {
 	l.mu.Lock()

@@ -17,6 +17,8 @@ import (
 //	ReadShipment(where the follower's log ends) … AdvanceCommitOffset(what a majority holds)
 //
 // It names its generation and itself each time: once it was replaced, it is told so.
+// Its own appends are refused from the first shipment of another leader on, until it
+// starts a generation again.
 //
 // The follower's is to apply, and to repair where its log differs:
 //
@@ -44,7 +46,8 @@ type Shipment struct {
 	Records []segment.Record
 	// Generations is the part of the leader's history that says who wrote the record
 	// in front of First and those from there on, oldest first, sidecar.EpochsMax at
-	// most. It is empty where the leader does not know.
+	// most, none newer than Generation. It is empty where the leader does not know, and
+	// says nothing of records in front of the first.
 	Generations []sidecar.Epoch
 	// Base, Tail and Commit are the leader's base, tail and commit offset.
 	Base, Tail, Commit uint64
@@ -55,11 +58,7 @@ func (s Shipment) Next() uint64 { return s.First + uint64(len(s.Records)) }
 
 // generationAt is who wrote a record, as far as the shipment says.
 func (s Shipment) generationAt(offset uint64) (uint64, bool) {
-	var e sidecar.Epochs
-	for _, g := range s.Generations {
-		e.Record(g.Generation, g.Start)
-	}
-	return e.GenerationAt(offset)
+	return historyOf(s.Generations).GenerationAt(offset)
 }
 
 // check refuses a shipment that is none.
@@ -84,6 +83,10 @@ func (s Shipment) check(label string) error {
 			return &InvalidRangeError{Label: label, Reason: fmt.Sprintf(
 				"a shipment's generation %d from offset %d on stands behind %d from %d on", g.Generation, g.Start, former.Generation, former.Start)}
 		}
+	}
+	if n := len(s.Generations); n > 0 && s.Generations[n-1].Generation > s.Generation {
+		return &InvalidRangeError{Label: label, Reason: fmt.Sprintf(
+			"a shipment of generation %d says that %d wrote records of it", s.Generation, s.Generations[n-1].Generation)}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -208,6 +207,7 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 		"a history that does not rise": {Generation: 2, Generations: []sidecar.Epoch{epoch(2, 0), epoch(1, 5)}},
 		"a history that is too long":   {Generation: 2, Generations: rising(sidecar.EpochsMax + 1)},
 		"a history that falls":         {Generation: 2, Generations: []sidecar.Epoch{epoch(1, 5), epoch(2, 0)}},
+		"a generation to come":         {Generation: 2, Records: whole.Records[:1], Generations: []sidecar.Epoch{epoch(1<<63, 0)}},
 	} {
 		if err := f.log.ApplyShipment(f.ctx, s); err == nil {
 			t.Errorf("%s is applied", name)
@@ -215,10 +215,10 @@ func TestWhatCannotBeAppliedIsRefused(t *testing.T) {
 			errorAs[*engine.InvalidRangeError](t, err)
 		}
 	}
-	f.must(f.log.ApplyShipment(f.ctx, engine.Shipment{Generation: 2, Generations: rising(sidecar.EpochsMax)}))
-	f.accept(3, "b")
+	f.must(f.log.ApplyShipment(f.ctx, engine.Shipment{Generation: sidecar.EpochsMax, Generations: rising(sidecar.EpochsMax)}))
+	f.accept(1000, "b")
 	errorAs[*engine.SupersededError](t, f.log.ApplyShipment(f.ctx, whole))
-	whole.Generation = 3
+	whole.Generation = 1000
 	errorAs[*engine.PromisedError](t, f.log.ApplyShipment(f.ctx, whole))
 	f.must(f.log.GiveUpGeneration(f.ctx))
 	errorAs[*engine.GivenUpError](t, f.log.ApplyShipment(f.ctx, whole))
@@ -272,6 +272,20 @@ func TestAFollowerBeginsWhereItsLeadersLogDoes(t *testing.T) {
 	f.wantCommit(8)
 }
 
+// What lies behind a shipment was not compared with the leader's.
+func TestTheCommitOffsetRisesAsFarAsTheShipment(t *testing.T) {
+	l := shipped(t)
+	f := newRig(t)
+	s := l.piece(0, 10)
+	s.Commit = 0
+	f.must(f.log.ApplyShipment(f.ctx, s))
+	f.wantCommit(0)
+	f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 3)))
+	f.wantCommit(3)
+	f.must(f.log.ApplyShipment(f.ctx, l.piece(3, 7)))
+	f.wantCommit(8)
+}
+
 // A power loss while a shipment is applied leaves a beginning of it and labels of
 // nothing that is not there; what was counted as held after it, is. Sent again, it
 // ends up as the leader has it.
@@ -298,20 +312,7 @@ func TestAPowerLossWhileAShipmentIsApplied(t *testing.T) {
 			if returned {
 				image.wantGenerations(epoch(1, 0), epoch(2, 5))
 			}
-			for from := tail; from <= 10; {
-				s := l.piece(from, 10)
-				err := image.log.ApplyShipment(image.ctx, s)
-				var diverged *engine.DivergedError
-				if errors.As(err, &diverged) { // stored and not yet labelled
-					cut, err := image.log.TruncationPoint(diverged.Offset, func(g uint64) (uint64, bool) { return l.log.GenerationEnd(g, 10) })
-					image.must(err)
-					image.must(image.log.Truncate(image.ctx, cut))
-					from = cut
-					continue
-				}
-				image.must(err)
-				from = s.Next() + 1
-			}
+			image.must(image.log.ApplyShipment(image.ctx, l.piece(tail, 10)))
 			for i, record := range image.readAll() {
 				if !sameStored(record, want[i]) {
 					t.Errorf("record %d: %+v", i, record)

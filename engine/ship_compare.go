@@ -20,9 +20,17 @@ import (
 //
 // Two logs of which the same generation wrote the record at an offset hold the same
 // records up to there: a generation has one leader, and a leader ships what it has.
+//
+// A record behind the shipment differs, if it is of an older generation than the last
+// one of it: generations rise along a log.
 func (l *Log) FindDivergence(ctx context.Context, s Shipment) (offset uint64, reason string, err error) {
+	return l.compare(ctx, s, l.TailOffset())
+}
+
+// compare is FindDivergence for a log that ends at tail.
+func (l *Log) compare(ctx context.Context, s Shipment, tail uint64) (offset uint64, reason string, err error) {
 	l.mu.Lock()
-	base, tail := l.baseLocked(), l.tailLocked()
+	base := l.baseLocked()
 	commit, level := l.mu.replication.commit, l.mu.replication.level
 	l.mu.Unlock()
 	if s.First > tail {
@@ -55,6 +63,12 @@ func (l *Log) FindDivergence(ctx context.Context, s Shipment) (offset uint64, re
 			}
 		}
 		next = page[len(page)-1].Offset + 1
+	}
+	if end := s.Next(); end > max(s.First, base) && end < tail {
+		theirs, known := s.generationAt(end - 1)
+		if ours, knownHere := l.GenerationAt(end); known && knownHere && ours < theirs {
+			return end, fmt.Sprintf("generation %d wrote it here, and there generation %d the one in front of it", ours, theirs), nil
+		}
 	}
 	return 0, "", nil
 }

@@ -9,7 +9,9 @@ type GenerationEnds func(generation uint64) (end uint64, known bool)
 // TruncationPoint tells from where on a follower's records have to go, so that it
 // holds nothing but what its leader holds; the tail when nothing has to. diverged is
 // the Offset of the *DivergedError that says the two differ. The leader has to be
-// accepted first.
+// accepted first. As with ApplyShipment, appends of this broker's own are refused from
+// here on: behind the cut they would bear the name of the generation that is the newest
+// then.
 //
 // It is where the newest generation that both logs know ends in the one or in the
 // other, whichever is lower: up to there the records are that generation's or older,
@@ -23,6 +25,7 @@ func (l *Log) TruncationPoint(diverged uint64, leader GenerationEnds) (uint64, e
 	l.mu.Lock()
 	r := &l.mu.replication
 	entries, accepted, tail := r.epochs.Entries(), r.promise.Generation, l.mu.written
+	r.following = r.following || accepted > 0
 	l.mu.Unlock()
 	if len(entries) == 0 {
 		return 0, &HistoryError{Label: l.label, Reason: "no history of generations is held here"}

@@ -10,6 +10,14 @@ import (
 	"felix.local/felix/sidecar"
 )
 
+// appendUnled appends to a log that follows a leader, as one does that was opened again
+// and that no generation was started on.
+func (r *rig) appendUnled(sizes ...int) {
+	r.Helper()
+	r.log.Unfollow()
+	r.appendSizes(sizes...)
+}
+
 // A record that another generation wrote shows that what lies in front differs,
 // without a byte of it.
 func TestAnotherGenerationInFrontIsADifference(t *testing.T) {
@@ -46,7 +54,7 @@ func TestNothingIsAppendedBehindARecordOfAnUnknownGeneration(t *testing.T) {
 	} {
 		f := newRig(t)
 		f.must(f.log.ApplyShipment(f.ctx, piece(0, 6)))
-		f.appendSizes(77) // an old leader's
+		f.appendUnled(77)
 		s := piece(7, 3)
 		forget(f, &s)
 		errorAs[*engine.HistoryError](t, f.log.ApplyShipment(f.ctx, s))
@@ -90,7 +98,7 @@ func TestALogWithoutAHistoryIsShippedInPieces(t *testing.T) {
 	}
 	// What was dropped was not compared any more, nor was anything for another leader.
 	f.must(f.log.Truncate(f.ctx, 4))
-	f.appendSizes(9)
+	f.appendUnled(9)
 	errorAs[*engine.HistoryError](t, f.log.ApplyShipment(f.ctx, l.piece(5, 2)))
 	l.accept(2, "b")
 	errorAs[*engine.HistoryError](t, f.log.ApplyShipment(f.ctx, l.piece(3, 1)))
@@ -105,7 +113,7 @@ func TestADifferenceWithinAGenerationIsNotPassedOver(t *testing.T) {
 	s.Commit = 0
 	f.must(f.log.ApplyShipment(f.ctx, s))
 	f.must(f.log.Truncate(f.ctx, 7))
-	f.appendSizes(99) // generation 2 wrote it here, and another there
+	f.appendUnled(99) // generation 2 wrote it here, and another there
 	s = l.piece(0, 10)
 	s.Commit = 0
 	differ := errorAs[*engine.DivergedError](t, f.log.ApplyShipment(f.ctx, s))

@@ -7,19 +7,25 @@ import (
 	"felix.local/felix/sidecar"
 )
 
-// Records that a crash left without a label get it when they are sent again, piece by
-// piece, and the next shipment goes on behind them.
-func TestAShipmentThatEndsBelowTheTailLabelsItsRecords(t *testing.T) {
+// Records that nobody is known to have written are labelled by a shipment that holds all
+// of them up to the end: a history names all that lies behind what it names.
+func TestRecordsWithoutALabelGetOneWithTheLastOfThem(t *testing.T) {
 	l := shipped(t)
-	f := newRig(t)
-	f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 5)))
-	s := l.piece(5, 5)
-	s.Generations, s.Commit = nil, 0 // as a crash between the records and their label
-	f.must(f.log.ApplyShipment(f.ctx, s))
-	f.wantGenerations(epoch(1, 0))
-	f.must(f.log.ApplyShipment(f.ctx, l.piece(5, 3)))
-	f.wantGenerations(epoch(1, 0), epoch(2, 5))
+	unlabelled := func() *rig {
+		f := newRig(t)
+		s := l.piece(0, 10)
+		s.Generations, s.Commit = nil, 0
+		f.must(f.log.ApplyShipment(f.ctx, s))
+		return f
+	}
+	f := unlabelled()
+	f.wantGenerations()
+	f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 8)))
+	f.wantGenerations()
 	f.must(f.log.ApplyShipment(f.ctx, l.piece(8, 2)))
+	f.wantGenerations(epoch(2, 8))
+	f = unlabelled()
+	f.must(f.log.ApplyShipment(f.ctx, l.piece(0, 10)))
 	f.wantGenerations(epoch(1, 0), epoch(2, 5))
 }
 
@@ -30,10 +36,16 @@ func TestALabelLeavesWhatIsNotedBehindItsRecords(t *testing.T) {
 		from, to       uint64
 		entries, wants []sidecar.Epoch
 	}{
-		{"a newer one behind", []sidecar.Epoch{epoch(1, 0), epoch(4, 8)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(2, 4)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 4), epoch(4, 8)}},
+		{"one that begins where they end", []sidecar.Epoch{epoch(1, 0), epoch(4, 8)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(4, 6)}, []sidecar.Epoch{epoch(1, 0), epoch(4, 8)}},
+		{"one within that is older than what lies behind", []sidecar.Epoch{epoch(1, 0), epoch(4, 6)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(2, 4)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 4), epoch(4, 6)}},
+		{"one that is newer than what lies behind", []sidecar.Epoch{epoch(1, 0), epoch(4, 8)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(2, 4)}, []sidecar.Epoch{epoch(1, 0), epoch(4, 8)}},
+		{"what lies behind is of nobody known", nil, 3, 6, []sidecar.Epoch{epoch(1, 0)}, nil},
+		{"the first of them are of nobody known", []sidecar.Epoch{epoch(1, 0), epoch(2, 4)}, 3, 10, []sidecar.Epoch{epoch(3, 7)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 4), epoch(3, 7)}},
+		{"what lies in front is newer", []sidecar.Epoch{epoch(1, 0), epoch(4, 2)}, 3, 10, []sidecar.Epoch{epoch(3, 3)}, []sidecar.Epoch{epoch(1, 0), epoch(4, 2)}},
+		{"none was known, and the one in front ends", nil, 5, 10, []sidecar.Epoch{epoch(1, 0), epoch(2, 5)}, []sidecar.Epoch{epoch(2, 5)}},
 		{"one that begins within", []sidecar.Epoch{epoch(1, 0), epoch(4, 5)}, 3, 6, []sidecar.Epoch{epoch(2, 3)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 3), epoch(4, 6)}},
 		{"two that begin at the end", []sidecar.Epoch{epoch(1, 0), epoch(4, 6), epoch(5, 6)}, 3, 6, []sidecar.Epoch{epoch(2, 3)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 3), epoch(4, 6), epoch(5, 6)}},
-		{"what is older than the label", []sidecar.Epoch{epoch(1, 0)}, 3, 6, []sidecar.Epoch{epoch(2, 3)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 3)}},
+		{"what is older than the label", []sidecar.Epoch{epoch(1, 0)}, 3, 6, []sidecar.Epoch{epoch(2, 3)}, []sidecar.Epoch{epoch(1, 0)}},
 		{"the same", []sidecar.Epoch{epoch(1, 0), epoch(2, 5)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(2, 5)}, []sidecar.Epoch{epoch(1, 0), epoch(2, 5)}},
 		{"what the leader has behind", []sidecar.Epoch{epoch(1, 0)}, 3, 6, []sidecar.Epoch{epoch(1, 0), epoch(2, 6)}, []sidecar.Epoch{epoch(1, 0)}},
 		{"no record", []sidecar.Epoch{epoch(1, 0)}, 3, 3, []sidecar.Epoch{epoch(2, 3)}, []sidecar.Epoch{epoch(1, 0)}},

@@ -31,6 +31,8 @@ type pair struct {
 	committed map[uint64]segment.Record
 	counts    map[string]int
 	producers uint64
+	// outvoted counts the publishers that went on at a leader until it followed another.
+	outvoted atomic.Int64
 }
 
 type replicaNode struct {
@@ -96,7 +98,8 @@ func (p *pair) elect(i int) {
 	p.starts, _ = l.start(p.generation)
 }
 
-// publish appends from several goroutines until quit is closed.
+// publish appends from several goroutines until quit is closed, the log is, or it
+// follows another leader.
 func (p *pair) publish(log *engine.Log, quit <-chan struct{}) (wait func()) {
 	var publishers sync.WaitGroup
 	for range 3 {
@@ -119,7 +122,17 @@ func (p *pair) publish(log *engine.Log, quit <-chan struct{}) (wait func()) {
 				} else {
 					_, err = log.Append(p.ctx, records...)
 				}
-				if err != nil {
+				var follows *engine.PromisedError
+				var cut *engine.SequenceError
+				var closed *engine.ClosedError
+				switch {
+				case err == nil:
+				case errors.As(err, &follows):
+					p.outvoted.Add(1)
+					return
+				case errors.As(err, &closed), errors.As(err, &cut): // what it published before went
+					return
+				default:
 					p.Errorf("a publisher's append: %v", err)
 					return
 				}
@@ -234,22 +247,29 @@ func sameStored(a, b segment.Record) bool {
 }
 
 // Two replicas that lead in turns, crash at any moment and are shipped to each other
-// while appends go on end up the same, and lose nothing that was committed.
+// while appends go on, at a leader that was replaced too, end up the same, and lose
+// nothing that was committed.
 func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 	total := make(map[string]int)
 	for _, mode := range []engine.FsyncMode{engine.FsyncOnCommit, engine.FsyncPeriodic, engine.FsyncNone} {
 		for seed := range shipSeeds() {
 			t.Run(fmt.Sprintf("%v, seed %d", mode, seed), func(t *testing.T) {
 				p := newPair(t, seed, mode)
+				stop := func() {}
+				defer func() { stop() }() // also when the test fails in between
 				for range 8 {
+					// Those of the former leader go on, or not.
+					if p.random.IntN(2) == 0 {
+						stop()
+					}
 					p.elect(p.random.IntN(2))
-					quit := make(chan struct{})
+					former, quit := stop, make(chan struct{})
 					wait := p.publish(p.nodes[p.leader].log, quit)
-					stop := sync.OnceFunc(func() {
+					stop = sync.OnceFunc(func() {
 						close(quit)
 						wait()
+						former()
 					})
-					defer stop() // also when the test fails in between
 					for range p.random.IntN(20) {
 						p.nodes[p.leader].append(engine.Record{Payload: []byte("beside the publishers")})
 					}
@@ -262,8 +282,8 @@ func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 					if p.random.IntN(2) == 0 { // in the middle of appends
 						image = p.nodes[p.leader].disk.Crash(simdisk.CrashOptions{Kind: p.crashKind(mode), Seed: p.random.Uint64()})
 					}
-					stop()
 					if image != nil {
+						stop()
 						n := p.nodes[p.leader]
 						_ = n.store.Close(p.ctx)
 						cfg := n.cfg
@@ -273,6 +293,7 @@ func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 						return
 					}
 				}
+				stop()
 				p.elect(p.random.IntN(2))
 				// A generation is shipped with its first record.
 				p.nodes[p.leader].append(engine.Record{Payload: []byte("the last")})
@@ -285,11 +306,12 @@ func TestShippedLogsEndUpTheSameWhateverCrashes(t *testing.T) {
 					total[what] += n
 				}
 				total["committed"] += len(p.committed)
+				total["outvoted"] += int(p.outvoted.Load())
 			})
 		}
 	}
 	t.Logf("%v", total)
-	for _, what := range []string{"cut", "inherited", "generation-start", "committed", "crash 0", "crash 1"} {
+	for _, what := range []string{"cut", "inherited", "generation-start", "committed", "outvoted", "crash 0", "crash 1"} {
 		if total[what] == 0 {
 			t.Errorf("nothing of %q happened", what)
 		}

@@ -155,6 +155,8 @@ func (l *Log) stageLocked(ctx context.Context, records []Record, size int64, ver
 		if size, _, version, err = l.measure(records); err != nil {
 			return nil, AppendResult{}, err
 		}
+	} else if err := l.ownLocked(); err != nil {
+		return nil, AppendResult{}, err
 	}
 	switch {
 	case l.mu.poison != nil:

@@ -259,6 +259,7 @@ func TestASubscriptionBeforeOffsetsThatHoldNothingIsSilentAndHoldsNothing(t *tes
 	store := must(engine.OpenStore(t.Context(), root, config))
 	log := must(store.OpenLog(t.Context(), engine.ShardKey{Tenant: "acme", Namespace: "shop", Stream: "orders"}))
 	must(log.Append(t.Context(), engine.Record{Payload: []byte("one")}))
+	must(log.AcceptGeneration(t.Context(), 1, ""))
 	if _, recorded, err := log.StartGeneration(t.Context(), 1, ""); err != nil || !recorded {
 		t.Fatal(recorded, err)
 	}

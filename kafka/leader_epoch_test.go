@@ -49,6 +49,9 @@ func ledBy(t *testing.T, reigns ...reign) *rig {
 	}
 	for _, by := range reigns {
 		if by.generation > 0 {
+			if _, err := log.AcceptGeneration(t.Context(), by.generation, ""); err != nil {
+				t.Fatal(err)
+			}
 			if _, recorded, err := log.StartGeneration(t.Context(), by.generation, ""); err != nil || !recorded {
 				t.Fatal(recorded, err)
 			}

@@ -156,13 +156,13 @@ func replicating() []Defect {
 			Edits: []Edit{
 				{
 					File: "engine/ship_apply.go",
-					Old:  "	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	offset, diverged",
-					New:  "	d, err := l.decide(s.Generation, s.Leader)\n	if err != nil {\n		return err\n	}\n	l.mu.Lock()\n	former := l.mu.replication.promise\n	l.mu.Unlock()\n	l.promise(d.Next)\n	offset, diverged",
+					Old:  "	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	tail, err",
+					New:  "	d, err := l.decide(s.Generation, s.Leader)\n	if err != nil {\n		return err\n	}\n	l.mu.Lock()\n	former := l.mu.replication.promise\n	l.mu.Unlock()\n	l.promise(d.Next)\n	tail, err",
 				},
 				{
 					File: "engine/ship_apply.go",
-					Old:  "	return l.AdvanceCommitOffset(min(s.Commit, s.Next(), tail))\n",
-					New:  "	l.promise(former)\n	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	return l.AdvanceCommitOffset(min(s.Commit, s.Next(), tail))\n",
+					Old:  "	return l.AdvanceCommitOffset(min(s.Commit, s.Next()))\n",
+					New:  "	l.promise(former)\n	if _, err := l.AcceptGeneration(ctx, s.Generation, s.Leader); err != nil {\n		return err\n	}\n	return l.AdvanceCommitOffset(min(s.Commit, s.Next()))\n",
 				},
 			},
 			Caught: []Check{
@@ -174,8 +174,8 @@ func replicating() []Defect {
 			Breaks: "where a generation begins is noted before its first record is stored; here a power loss leaves shipped records under a former generation's name",
 			Edits: []Edit{{
 				File: "engine/ship_apply.go",
-				Old:  "	if !known {\n		return end, nil\n	}\n	unlock, err",
-				New:  "	if end > 0 || !known {\n		return end, nil\n	}\n	unlock, err",
+				Old:  "	was, noted, err := l.changeHistory(ctx, &s, func(held sidecar.Epochs, base, _ uint64) sidecar.Epochs {\n		return noteAhead(held, next, base, s.Generations)\n	})\n	if err != nil {\n		return 0, err\n	}\n	piece := s.piece(next)\n",
+				New:  "	piece := s.piece(next)\n	var was, noted sidecar.Epochs\n	defer func() {\n		if err == nil {\n			_, _, err = l.changeHistory(ctx, &s, func(held sidecar.Epochs, base, _ uint64) sidecar.Epochs {\n				return noteAhead(held, next, base, s.Generations)\n			})\n		}\n	}()\n",
 			}},
 			Caught: []Check{
 				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},

@@ -36,7 +36,11 @@ func (w *workload) replicated(between func(*truth) error) error {
 			return nil
 		}
 		w.syncs.Wait()
-		return w.amid(func() error { return between(t) })
+		if err := w.amid(func() error { return between(t) }); err != nil || !t.standing.follows {
+			return err
+		}
+		// A log that follows takes no appends of its own.
+		return w.amid(func() error { return w.lead(t) })
 	})
 }
 
@@ -116,7 +120,7 @@ func (w *workload) lead(t *truth) error {
 	if filled {
 		w.submitLocked(t, generation, segment.GenerationStartPayload(generation))
 	}
-	t.standing.newest = generation
+	t.standing.newest, t.standing.follows = generation, false
 	w.mu.Unlock()
 	offset, recorded, err := t.log.StartGeneration(ctx, generation, leader)
 	if err == nil && (offset != first || recorded != filled) {
@@ -178,6 +182,7 @@ func (w *workload) follow(t *truth) error {
 		return err
 	}
 	w.sum.Shipped += len(shipment.Records)
+	s.follows = true
 	w.acknowledged(t)
 	return nil
 }

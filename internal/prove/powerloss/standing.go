@@ -20,6 +20,8 @@ type standing struct {
 	// is that of the records to come, 0 until one was begun.
 	wrote  []uint64
 	newest uint64
+	// follows: a shipment was applied, and no generation was begun since.
+	follows bool
 	// commitMin and commitMax bound the commit offset: what the file is known to
 	// say, and what was advanced to.
 	commitMin, commitMax uint64
