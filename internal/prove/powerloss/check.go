@@ -67,6 +67,7 @@ func (w *workload) check(i image) (served []span, err error) {
 			return err
 		}
 		first = store.Identity().ID
+		w.sum.Replayed += store.Stats().JournalReplayed
 		w.sum.addIdentity(i, first)
 		i.name.served()
 		for s, l := range logs {
@@ -108,8 +109,24 @@ func (w *workload) check(i image) (served []span, err error) {
 // opened opens what an image left, or what became of it. Retention stays off, so
 // that what is there stays.
 func (w *workload) opened(h host, i *image, do func(*engine.Store, []*engine.Log) error) error {
-	return w.imageLife(i, w.config).on(h, do)
+	return w.imageLife(i, w.imageConfig(i)).on(h, do)
 }
+
+// imageConfig has the journal of an image used by some of those who open it, and not
+// by others: what it holds is brought to the segments either way.
+func (w *workload) imageConfig(i *image) func(device.FS, device.Queue) engine.Config {
+	w.openings++
+	without := w.journaled && i.seed>>(w.openings%seedBits)%2 == 0
+	return func(fs device.FS, queue device.Queue) engine.Config {
+		c := w.config(fs, queue)
+		if without {
+			c.Journal = engine.JournalOff
+		}
+		return c
+	}
+}
+
+const seedBits = 64
 
 // imageLife is a life on an image. Shards of a stream that was deleted meanwhile are
 // expected to be empty.
@@ -247,12 +264,13 @@ func (w *workload) checkRecovery(i image) error {
 	h := i.host.crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath, Seed: i.seed})
 	var cut []host
 	var at []string
+	config := w.imageConfig(&i)
 	hooked := func(fs device.FS, queue device.Queue) engine.Config {
 		h.model().BeforeChange(func(c simdisk.Change) {
 			cut = append(cut, h.crash(simdisk.CrashOptions{Writeback: w.writeback, Seed: i.seed + uint64(len(cut))}))
 			at = append(at, describeChange(c))
 		})
-		return w.config(fs, queue)
+		return config(fs, queue)
 	}
 	durable := i.copied()
 	for s := range durable.expect {

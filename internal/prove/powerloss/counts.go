@@ -37,6 +37,8 @@ type Counts struct {
 	// deletions of a stream or of a shard alone.
 	Poisoned, Reopened, Truncated, BasesMovedBack int
 	Reset, Restored, Accepted, Shipped, Deleted   int
+	// Trimmed counts the calls that let go of records.
+	Trimmed int
 	// IDsKept counts the images whose storage id vouches for all that was
 	// acknowledged, IDsMade those that got a new one.
 	IDsKept, IDsMade int
@@ -44,6 +46,10 @@ type Counts struct {
 	// counts the segments that retention deleted.
 	Rolls, RollsBackground, Retained uint64
 	Flushes, DsyncWrites, DirFlushes uint64
+	// Entries of Frames were committed by the journal; Checkpoints brought segments
+	// up to it. JournalFull counts the batches that found no file of it free,
+	// Replayed the entries that images held.
+	Entries, Frames, Checkpoints, JournalFull, Replayed uint64
 }
 
 func (c *Counts) add(o Counts) {
@@ -72,6 +78,7 @@ func (c *Counts) add(o Counts) {
 	c.Accepted += o.Accepted
 	c.Shipped += o.Shipped
 	c.Deleted += o.Deleted
+	c.Trimmed += o.Trimmed
 	c.IDsKept += o.IDsKept
 	c.IDsMade += o.IDsMade
 	c.Rolls += o.Rolls
@@ -80,6 +87,11 @@ func (c *Counts) add(o Counts) {
 	c.Flushes += o.Flushes
 	c.DsyncWrites += o.DsyncWrites
 	c.DirFlushes += o.DirFlushes
+	c.Entries += o.Entries
+	c.Frames += o.Frames
+	c.Checkpoints += o.Checkpoints
+	c.JournalFull += o.JournalFull
+	c.Replayed += o.Replayed
 }
 
 // addLife counts what one life of the crashed store did, on a disk that had
@@ -88,6 +100,10 @@ func (c *Counts) addLife(s engine.StoreStats, before, now simdisk.Counts) {
 	c.Rolls += s.Rolls
 	c.RollsBackground += s.RollsBackground
 	c.Retained += s.RetentionSegments
+	c.Entries += s.JournalEntries
+	c.Frames += s.JournalFrames
+	c.Checkpoints += s.JournalCheckpoints
+	c.JournalFull += s.JournalFull
 	c.Flushes += now.Flushes - before.Flushes
 	c.DsyncWrites += now.DsyncWrites - before.DsyncWrites
 	c.DirFlushes += now.DirFlushes - before.DirFlushes

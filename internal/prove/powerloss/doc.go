@@ -23,6 +23,8 @@
 //   - A root says of a stream's name what was settled last or was being settled. A
 //     stream that has the name holds its own records alone, and no shard of a former
 //     incarnation opens.
+//   - With a commit journal all of this holds whether those who open it use the journal
+//     or not.
 //   - It can be appended to, lose power again, be closed, opened and appended to
 //     again. Whatever it served once, or acted upon, is there after another power loss, under
 //     every mode.

@@ -9,6 +9,7 @@ import (
 
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
 )
 
@@ -86,8 +87,9 @@ func hits(fault *simdisk.SyncFault) *atomic.Pointer[string] {
 // else may end an append, with three exceptions. The mark is only stale when it
 // could not be written, though closing may tell. A segment whose header could
 // not be written is removed again: that append fails, and the log goes on. And that
-// the store ended in order is written when every log is closed: where it cannot be,
-// closing tells, and the next start takes it for a crash.
+// the store ended in order is written when every log is closed, and that the journal
+// holds nothing: where it cannot be, closing tells, and the next start takes it for a
+// crash.
 func judgeFailure(hit string, appended, closed error) (poisoned bool, err error) {
 	poisoned = poisonedBy(closed) || poisonedBy(appended)
 	create := (*recovery.CreateError)(nil)
@@ -96,6 +98,8 @@ func judgeFailure(hit string, appended, closed error) (poisoned bool, err error)
 	identity := (*engine.IdentityError)(nil)
 	unended := errors.As(closed, &identity) && errors.Is(closed, syscall.EIO) &&
 		(hit == filepath.Dir(identity.Path) || filepath.Dir(hit) == filepath.Dir(identity.Path))
+	emptied := filepath.Base(hit) == journal.DirName || filepath.Base(hit) == journal.CurrentName+".tmp"
+	unended = unended || emptied && errors.Is(closed, syscall.EIO)
 	switch {
 	case hit == "":
 		return poisoned, errors.Join(appended, closed)

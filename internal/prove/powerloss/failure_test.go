@@ -44,7 +44,7 @@ func TestAnImageThatFailsEndsItsWorkloadAndIsTold(t *testing.T) {
 
 func askTooMuch(t *testing.T, ask func(*expectation), lost bool, says string) {
 	const seed, imageSeed = 0x123, 7
-	s := scenarios([]Kind{Appends})[0]
+	s := scenarios([]Kind{Appends}, Pool)[0]
 	w := newWorkload(s, seed, 1, newSimulated(simdisk.QueueOptions{}))
 	w.begin(1, 10)
 	var images []image
@@ -114,7 +114,7 @@ func TestARowThatAHostLacksIsToldApart(t *testing.T) {
 // A call past the recorder leaves the model behind, and no image means anything.
 func TestACrashedHostThatWasNotFollowedIsAnError(t *testing.T) {
 	r := run{Options: Options{Host: Pool, Dir: t.TempDir(), Images: 1}}
-	s := scenarios([]Kind{Appends})[0]
+	s := scenarios([]Kind{Appends}, Pool)[0]
 	for _, past := range []bool{false, true} {
 		counts, err := r.onReal(s, 1, func(w *workload) error {
 			if err := w.appends(); err != nil || !past {

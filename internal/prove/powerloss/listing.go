@@ -8,6 +8,7 @@ import (
 
 	"felix.local/felix/device"
 	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -44,7 +45,34 @@ func listing(h host, shards int) string {
 			fmt.Fprintf(&text, "%d/%s: %s\n", shard, e.Name, describeFile(fs, filepath.Join(dir, e.Name)))
 		}
 	}
+	listJournal(&text, fs, filepath.Join(h.store(), journal.DirName))
 	return text.String()
+}
+
+// listJournal describes the frames of a journal, where there is one.
+func listJournal(text *strings.Builder, fs device.FS, dir string) {
+	entries, err := fs.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		b, err := simdisk.ReadFile(fs, filepath.Join(dir, e.Name))
+		fmt.Fprintf(text, "%s: %d bytes, %v\n", e.Name, len(b), err)
+		if e.Name == journal.CurrentName {
+			current, err := journal.DecodeCurrent(b)
+			fmt.Fprintf(text, "  %+v, %v\n", current, err)
+		}
+		for pos := 0; pos+journal.BlockBytes <= len(b); pos += journal.BlockBytes {
+			h, list, err := journal.Decode(b[pos:])
+			if h == (journal.Header{}) {
+				continue
+			}
+			fmt.Fprintf(text, "  at %d: %+v, %v\n", pos, h, err)
+			for _, one := range list {
+				fmt.Fprintf(text, "    kind %d, %.8s, segment %d from %d at %d, offsets %d to %d\n", one.Kind, one.Shard, one.Segment, one.BaseOffset, one.Position, one.First, one.Last)
+			}
+		}
+	}
 }
 
 func describeFile(fs device.FS, path string) string {

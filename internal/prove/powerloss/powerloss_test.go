@@ -60,6 +60,13 @@ func run(t *testing.T, o powerloss.Options) powerloss.Result {
 	if r.Failed != 0 || r.Lost != 0 || r.Refused != 0 {
 		t.Fatalf("%d of %d workloads failed", r.Failed, r.Workloads)
 	}
+	for _, row := range r.Rows {
+		if row.Journal {
+			taken(t, map[string]uint64{"entries of the journal": row.Entries, "entries replayed": row.Replayed})
+		} else if row.Entries > 0 {
+			t.Errorf("%d entries in a journal where there should be none", row.Entries)
+		}
+	}
 	taken(t, map[string]int{"openings cut short": r.RecoveriesCut, "power cut again": r.CutAgain, "appended and reopened": r.Extended})
 	return r
 }
@@ -179,6 +186,21 @@ func TestAPowerLossTakesNothingFromManyPublishersAndReaders(t *testing.T) {
 		taken(t, map[string]int{"images midway": row.Midway, "read": row.Read, "process deaths": row.Deaths})
 		taken(t, map[string]uint64{"rolls": row.Rolls})
 	}
+}
+
+// The journal goes round in its files several times, and what one shard does with its
+// records leaves those of the others alone.
+func TestAPowerLossTakesNothingFromShardsThatShareAJournal(t *testing.T) {
+	t.Parallel()
+	r := run(t, options(t, 3, powerloss.Sharing))
+	for _, row := range r.Rows {
+		taken(t, map[string]int{
+			"images midway": row.Midway, "process deaths": row.Deaths, "truncations": row.Truncated, "trims": row.Trimmed,
+			"whole images": row.Whole, "short images": row.Short,
+		})
+		taken(t, map[string]uint64{"rolls": row.Rolls, "checkpoints": row.Checkpoints, "segments deleted": row.Retained})
+	}
+	taken(t, map[string]int{"resets": r.Reset, "deletions": r.Deleted, "leaders accepted": r.Accepted})
 }
 
 // TestAPowerLossOnRealFilesTakesNothingAcknowledged runs the same workloads on the

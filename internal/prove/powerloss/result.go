@@ -10,8 +10,10 @@ import (
 type Row struct {
 	// Kind is what the workloads are about, Mode the fsync mode, Roll inline or
 	// background, Pages the order in which the kernel writes pages by itself.
+	// Journal says that commits went through a journal.
 	Kind              Kind
 	Mode, Roll, Pages string
+	Journal           bool
 	Counts
 }
 
@@ -43,16 +45,17 @@ type Result struct {
 // Print writes the table and one line that sums up.
 func (r Result) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "workload\tmode\trolls\tpages\timages\tmidway\tafter process death\tacked\tread\tpoisoned\twhole\tshort\trefused\tlost\t"+
+	fmt.Fprintln(w, "workload\tmode\tjournal\trolls\tpages\timages\tmidway\tafter process death\tacked\tread\tpoisoned\twhole\tshort\trefused\tlost\t"+
 		"power cut again\topenings cut\tappended and reopened\trepaired\tbegin later\tretained\treopened\ttruncated\tbase moved back\trolls\tin background\t"+
-		"id kept\tid made\tleaders accepted\tshipped\treset\trestored\tdeleted")
+		"id kept\tid made\tleaders accepted\tshipped\treset\trestored\tdeleted\tentries\tframes\tcheckpoints\tjournal full\treplayed")
 	for _, row := range r.Rows {
 		c := row.Counts
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
-			row.Kind, row.Mode, row.Roll, row.Pages,
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
+			row.Kind, row.Mode, row.Journal, row.Roll, row.Pages,
 			c.Images, c.Midway, c.Deaths, c.Acked, c.Read, c.Poisoned, c.Whole, c.Short, c.Refused, c.Lost,
 			c.CutAgain, c.RecoveriesCut, c.Extended, c.Repaired, c.Later, c.Retained, c.Reopened, c.Truncated, c.BasesMovedBack, c.Rolls, c.RollsBackground,
-			c.IDsKept, c.IDsMade, c.Accepted, c.Shipped, c.Reset, c.Restored, c.Deleted)
+			c.IDsKept, c.IDsMade, c.Accepted, c.Shipped, c.Reset, c.Restored, c.Deleted,
+			c.Entries, c.Frames, c.Checkpoints, c.JournalFull, c.Replayed)
 	}
 	if err := w.Flush(); err != nil {
 		return err

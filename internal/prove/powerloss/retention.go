@@ -2,6 +2,7 @@ package powerloss
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"felix.local/felix/device"
@@ -22,6 +23,11 @@ func (w *workload) retention() error {
 	w.liveConfig = func(fs device.FS, queue device.Queue) engine.Config {
 		c := w.config(fs, queue)
 		c.RetentionInterval = retentionInterval
+		if w.journaled {
+			// Two entries in one frame have the next one gather, and in a bubble no time
+			// passes meanwhile: retention removes when asked.
+			c.RetentionInterval = math.MaxInt64
+		}
 		switch rule++; rule % 3 {
 		case 0:
 			c.RetentionBytes = segmentsRetained * segmentBytes

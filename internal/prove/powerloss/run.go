@@ -24,10 +24,10 @@ func Run(out io.Writer, o Options) (Result, error) {
 		return Result{}, err
 	}
 	r := run{Options: o}
-	for _, s := range scenarios(o.Kinds) {
+	for _, s := range scenarios(o.Kinds, o.Host) {
 		if strings.Contains(s.String(), o.Only) {
 			r.rows = append(r.rows, s)
-			r.result.Rows = append(r.result.Rows, Row{Kind: s.kind, Mode: s.mode.String(), Roll: s.rolls(), Pages: s.pages()})
+			r.result.Rows = append(r.result.Rows, Row{Kind: s.kind, Mode: s.mode.String(), Roll: s.rolls(), Pages: s.pages(), Journal: s.journaled})
 		}
 	}
 	if len(r.rows) == 0 {

@@ -42,11 +42,15 @@ const (
 	// It runs in real time: the pause in which a batch gathers has a bound in time
 	// and yields, and in a bubble no time passes while it does.
 	Publishers Kind = "publishers"
+	// Sharing crashes shards that share the files of a commit journal, which are written
+	// over again and again while one of the shards is trimmed, truncated, sealed, reset
+	// or deleted.
+	Sharing Kind = "sharing a journal"
 )
 
 // Kinds are all kinds.
 func Kinds() []Kind {
-	return []Kind{Appends, RecoveryCut, FailedSync, Truncation, Retention, Reopening, Identity, Deletion, Replica, Resets, Publishers}
+	return []Kind{Appends, RecoveryCut, FailedSync, Truncation, Retention, Reopening, Identity, Deletion, Replica, Resets, Publishers, Sharing}
 }
 
 // work is what a workload of this kind does.
@@ -74,12 +78,15 @@ func (k Kind) work() (work func(*workload) error, known bool) {
 		return (*workload).resets, true
 	case Publishers:
 		return (*workload).publishers, true
+	case Sharing:
+		return (*workload).sharing, true
 	}
 	return nil, false
 }
 
-// runsOn: the faults of a sync are a simulated disk's.
-func (k Kind) runsOn(h Host) bool { return h == Simulated || k != FailedSync }
+// runsOn: the faults of a sync are a simulated disk's, and so is the journal, which
+// needs more of a filesystem than a temporary directory may have.
+func (k Kind) runsOn(h Host) bool { return h == Simulated || k != FailedSync && k != Sharing }
 
 // scenario is one way to run a workload.
 type scenario struct {
@@ -87,6 +94,8 @@ type scenario struct {
 	mode      engine.FsyncMode
 	threshold int // of a roll; 100 rolls inline only
 	writeback simdisk.Writeback
+	// journaled logs commit through a journal where it takes what they append.
+	journaled bool
 }
 
 // The thresholds of a roll.
@@ -95,13 +104,23 @@ const (
 	backgroundRolls = 60
 )
 
-func scenarios(kinds []Kind) []scenario {
+// scenarios are the rows of a host. Only a simulated disk has those with a journal,
+// with pages in any order, which includes those in order.
+func scenarios(kinds []Kind, h Host) []scenario {
 	var list []scenario
 	for _, kind := range kinds {
+		if h == Simulated {
+			for _, threshold := range []int{inlineRolls, backgroundRolls} {
+				list = append(list, scenario{kind, engine.FsyncOnCommit, threshold, simdisk.AnySubset, true})
+			}
+		}
+		if kind == Sharing {
+			continue
+		}
 		for _, mode := range []engine.FsyncMode{engine.FsyncOnCommit, engine.FsyncPeriodic, engine.FsyncNone} {
 			for _, threshold := range []int{inlineRolls, backgroundRolls} {
 				for _, order := range []simdisk.Writeback{simdisk.InOrder, simdisk.AnySubset} {
-					list = append(list, scenario{kind, mode, threshold, order})
+					list = append(list, scenario{kind, mode, threshold, order, false})
 				}
 			}
 		}
@@ -119,7 +138,11 @@ func (s scenario) pages() string {
 
 // String is the name of a row.
 func (s scenario) String() string {
-	return fmt.Sprintf("%s, %v, %s rolls, pages %s", s.kind, s.mode, s.rolls(), s.pages())
+	mode := s.mode.String()
+	if s.journaled {
+		mode += " by a journal"
+	}
+	return fmt.Sprintf("%s, %s, %s rolls, pages %s", s.kind, mode, s.rolls(), s.pages())
 }
 
 // segmentBytes is three pages and a bit, so that a segment's end tears a page.
@@ -141,6 +164,12 @@ func (s scenario) config(fs device.FS, queue device.Queue) engine.Config {
 	c.MinFreeBytes, c.MinFreeInodes = 0, 0
 	c.Logger = slog.New(slog.DiscardHandler)
 	c.FS, c.Queue = fs, queue
+	if s.journaled {
+		c.Journal, c.JournalBytes = engine.JournalRequire, engine.JournalBytesMin
+	}
+	if s.kind == Sharing {
+		c.SegmentBytes = sharingSegmentBytes
+	}
 	return c
 }
 

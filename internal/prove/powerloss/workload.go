@@ -40,6 +40,8 @@ type workload struct {
 	// recoverEach cuts the opening of one image in so many short; 1 means all.
 	// judged counts the images.
 	recoverEach, judged uint64
+	// openings counts how often images were opened.
+	openings uint64
 	// hotEach has one in so many changes of what a workload is about give images.
 	hotEach uint64
 
@@ -94,6 +96,10 @@ func newWorkload(s scenario, seed uint64, images int, h host) *workload {
 		scenario: s, host: h, seed: seed, rand: simdisk.NewRand(seed), liveConfig: s.config,
 		checkpoints: 12, imagesPerCheck: images, pauseMax: 30 * time.Millisecond, recoverEach: recoverEachDefault, hotEach: hotEachDefault,
 	}
+	if s.journaled {
+		// An image has the journal's files beside those of the logs, and takes longer.
+		w.imagesPerCheck, w.recoverEach = (images+1)/2, 2*recoverEachDefault
+	}
 	w.begin(1, 0)
 	w.judged = w.recoverEach - seed%5 // so that one of the first five is
 	if _, isReal := h.(*real); isReal {
@@ -111,6 +117,10 @@ func payload(rand *simdisk.Rand, seed uint64) []byte {
 	if seed%2 == 0 {
 		n = rand.Below(payloadMax)
 	}
+	return randomBytes(rand, n)
+}
+
+func randomBytes(rand *simdisk.Rand, n uint64) []byte {
 	b := make([]byte, n)
 	for i := 0; i < len(b); i += 8 {
 		n := rand.Next()
@@ -127,19 +137,24 @@ func (w *workload) append() error { return w.appendTo(w.shards[0]) }
 
 // appendTo appends a batch to a shard, after a pause in which timers may run.
 func (w *workload) appendTo(t *truth) error {
-	ctx := context.Background()
 	time.Sleep(time.Duration(w.rand.Below(uint64(w.pauseMax))))
 	records := make([]engine.Record, 1+w.rand.Below(recordsPerAppendMax))
-	w.mu.Lock()
-	first := t.submitted
 	for i := range records {
 		records[i].Payload = payload(w.rand, w.seed)
-		t.want = append(t.want, records[i].Payload)
+	}
+	return w.appendRecords(t, records)
+}
+
+func (w *workload) appendRecords(t *truth, records []engine.Record) error {
+	w.mu.Lock()
+	first := t.submitted
+	for _, r := range records {
+		t.want = append(t.want, r.Payload)
 	}
 	t.submitted += uint64(len(records))
 	t.standing.writes(t.standing.writing(), len(records))
 	w.mu.Unlock()
-	result, err := t.log.Append(ctx, records...)
+	result, err := t.log.Append(context.Background(), records...)
 	if err != nil {
 		return err
 	}
