@@ -47,6 +47,8 @@ const (
 	anIndex   role = "index"
 	theMark   role = "mark"
 	producers role = "producers"
+	keysIndex role = "index of keys"
+	manifest  role = "manifest"
 	directory role = "directory"
 	theRoot   role = "root"
 	identity  role = "file of the root"
@@ -88,6 +90,13 @@ var failureTable = []verdictRow{
 	{kinds: faultdisk.Remove, role: producers, background: true, steps: []string{"truncate"}, want: poisons | unnoticed},
 	{kinds: faultdisk.Remove, role: producers, steps: []string{"truncate"}, want: poisons},
 	{kinds: anyOp, role: producers, want: unnoticed},
+	// So must an index of a cache's keys; one that cannot be read is removed.
+	{kinds: faultdisk.Remove, role: keysIndex, background: true, steps: []string{"truncate"}, want: poisons | unnoticed},
+	{kinds: faultdisk.Remove, role: keysIndex, steps: []string{"truncate"}, want: poisons},
+	{kinds: anyOp, role: keysIndex, want: unnoticed},
+	// What may name copies of what is to be cut has to be read, and nothing was cut yet.
+	{kinds: faultdisk.Open, role: manifest, background: true, steps: []string{"truncate"}, want: fails | unnoticed},
+	{kinds: faultdisk.Open, role: manifest, steps: []string{"truncate"}, want: fails},
 
 	// A store or log that does not open did nothing.
 	{kinds: anyOp, steps: []string{"open"}, want: fails},
@@ -173,6 +182,10 @@ func hitOf(log []faultdisk.Event, errno syscall.Errno, step string) (hit, bool) 
 		h.role = theMark
 	case strings.HasPrefix(e.Name, engine.ProducersName):
 		h.role = producers
+	case e.Name == sidecar.KeysIndexName:
+		h.role = keysIndex
+	case e.Name == sidecar.OffloadName:
+		h.role = manifest
 	case strings.HasPrefix(e.Name, sidecar.RunStateName), strings.HasPrefix(e.Name, sidecar.StorageIDName):
 		h.role = identity
 	case e.Kind&(faultdisk.FlushDir|faultdisk.OpenDir) != 0 && e.Name != testKey(0).DirName():

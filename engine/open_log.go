@@ -164,7 +164,10 @@ func (s *Store) openDir(ctx context.Context, dir, label string, opts LogOptions)
 		return nil, &LogError{Label: label, Op: "open", Err: err}
 	}
 	l := s.newLog(dir, label, recovered, beside, opts)
-	if err := l.loadProducers(producers); err != nil {
+	if err = l.loadProducers(producers); err == nil {
+		err = l.dropUnfitKeys()
+	}
+	if err != nil {
 		return nil, &LogError{Label: label, Op: "open", Err: err}
 	}
 	return l, nil

@@ -99,13 +99,14 @@ func (l *Log) partBelow(ctx context.Context, segments []segment.Descriptor) (*pr
 	}
 }
 
-// dropProducers removes the snapshot, durably. The caller has cut the log: records
-// that the snapshot tells of may be gone, and others will take their offsets.
-func (l *Log) dropProducers() error {
+// dropSnapshots removes the snapshot of producers and the index of a cache's keys,
+// durably. The caller has cut the log: records that they tell of may be gone, and
+// others will take their offsets.
+func (l *Log) dropSnapshots() error {
 	l.mu.Lock()
 	l.mu.produced.saving.next = producersAsOf{}
 	l.mu.Unlock()
-	return sidecar.Remove(l.store.fs, l.store.queue, l.dir, ProducersName)
+	return sidecar.Remove(l.store.fs, l.store.queue, l.dir, ProducersName, sidecar.KeysIndexName)
 }
 
 // pruneProducers forgets what retention has removed.

@@ -13,7 +13,9 @@ import (
 // and that the leader's log, from base on, holds no more of than this one does.
 //
 // Order, so that a crash leaves the log with a beginning of its records, or empty
-// where it began, or empty at base: the records are truncated; the history of
+// where it began, or empty at base: all copies that offload.manifest names, those of
+// records that are not held here any more too, are taken out of it; the records are
+// truncated; the history of
 // generations is emptied; a segment that begins at base takes the place of the
 // empty one, created first; the mark follows. A failure after the first change
 // poisons.
@@ -32,6 +34,9 @@ func (l *Log) ResetTo(ctx context.Context, base uint64) error {
 	l.mu.Unlock()
 	if committed != nil {
 		return committed
+	}
+	if err := l.dropCopies(0); err != nil {
+		return err
 	}
 	// Also when there is no record: what is known of producers goes with it.
 	if err := l.cutBack(ctx, held); err != nil {
@@ -57,5 +62,5 @@ func (l *Log) moveTo(base uint64) error {
 	if err := l.saveMark(true); err != nil {
 		return err
 	}
-	return l.dropProducers()
+	return l.dropSnapshots()
 }

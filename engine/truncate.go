@@ -19,26 +19,31 @@ import (
 //  1. what was written is flushed, and the commit journal told that it holds nothing
 //     of this log: a start would bring back what is cut, or find it missing;
 //  2. the survivor (the newest segment that begins below offset, else the
-//     oldest) is read up to the cut, and readers and the log's own picture are
-//     switched to it as it will be; nothing was changed on disk so far;
-//  3. durable.mark moves back to the cut, durably. Until the cut itself is
+//     oldest) is read up to the cut;
+//  3. what holds records from offset on is taken out of offload.manifest, durably:
+//     others will take their offsets;
+//  4. readers and the log's own picture are switched to the survivor as it will be;
+//     of the segments nothing was changed on disk so far. durable.mark moves back to the cut, durably. Until the cut itself is
 //     flushed, a power loss may leave the rest of its page as zeros, or the file
 //     at a length in between; with a mark that vouches for those bytes recovery
 //     would have to call that rot;
-//  4. segments past the survivor are removed newest first, one directory flush
+//  5. segments past the survivor are removed newest first, one directory flush
 //     each, and a removal is durable before anything is shortened, or a later
 //     segment could come back next to a shortened predecessor;
-//  5. the survivor is cut at the record boundary and flushed;
-//  6. if the log must begin lower than the survivor does, a new segment takes
+//  6. the survivor is cut at the record boundary and flushed;
+//  7. if the log must begin lower than the survivor does, a new segment takes
 //     its place: created first, and the survivor, which is empty, removed. The
 //     mark follows;
-//  7. the snapshot of producers is removed, durably: nothing may be written past
-//     the cut while it tells of what was there. One that a crash leaves is as of an
-//     offset past the tail, and the next open removes it;
-//  8. the generations that begin at offset or behind it are dropped, durably.
+//  8. the snapshot of producers and the index of a cache's keys are removed, durably:
+//     nothing may be written past the cut while they tell of what was there. Those
+//     that a crash leaves are of an offset past the tail, and the next open removes
+//     them;
+//  9. the generations that begin at offset or behind it are dropped, durably.
 //
-// ctx can end 2, after which nothing has changed. A failure from 3 on poisons. An offset below the commit offset, of a log that
-// holds a record below that, is a *BelowCommitError.
+// ctx can end 2, and a manifest that cannot be read or replaced ends 3; nothing has
+// changed then. A failure to flush its name, and any from 4 on, poisons. An offset
+// below the commit offset, of a log that holds a record below that, is a
+// *BelowCommitError.
 func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 	leave, err := l.alone(ctx, "truncate")
 	if err != nil {
@@ -149,8 +154,13 @@ func (l *Log) truncateTo(ctx context.Context, offset uint64) error {
 	}
 	producers, err := l.producersBelow(ctx, append(slices.Clone(segments[:keep]), w.descriptor()))
 	if err != nil {
+		err = l.usable("truncate", err)
+	} else {
+		err = l.dropCopies(offset)
+	}
+	if err != nil {
 		w.file.release()
-		return l.usable("truncate", err)
+		return err
 	}
 	l.switchTo(w, segments[keep:], producers)
 	if err := l.cutFiles(segments[keep+1:], offset); err != nil {
@@ -263,7 +273,7 @@ func (l *Log) cutFiles(removed []segment.Descriptor, offset uint64) error {
 	if err := l.saveMark(true); err != nil {
 		return err
 	}
-	return l.dropProducers()
+	return l.dropSnapshots()
 }
 
 // removeSegment removes a segment's files and makes the removal durable. An index

@@ -54,7 +54,7 @@ func (c Check) says(output string) bool {
 
 // Table is all defects.
 func Table() []Defect {
-	return slices.Concat(writing(), flushing(), rolling(), marking(), recovering(), producing(), replacing(), replicating(), shipping(), cutting(), identifying(), deleting())
+	return slices.Concat(writing(), flushing(), rolling(), marking(), recovering(), producing(), replacing(), replicating(), shipping(), cutting(), identifying(), deleting(), journaling(), offloading())
 }
 
 // apply gives the changed files by their path.

@@ -33,7 +33,7 @@ func producing() []Defect {
 			Breaks: "the snapshot goes before anything is written past the cut; here a segment that begins at its as_of again makes it look like one of the log's own, and batches that were cut count as held",
 			Edits: []Edit{{
 				File: "engine/truncate.go",
-				Old:  "	return l.dropProducers()\n",
+				Old:  "	return l.dropSnapshots()\n",
 				New:  "	return nil\n",
 			}},
 			Caught: []Check{
