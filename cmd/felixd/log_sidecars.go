@@ -87,8 +87,8 @@ func shardSidecars(disk device.FS, dir string, plan *recovery.Plan) []sidecarEve
 		{sidecar.ReplicaName, func() judged { return judgeReplica(disk, dir) }},
 		{sidecar.BallotName, func() judged { return judgeBallot(disk, dir) }},
 		{engine.ProducersName, func() judged { return judgeProducers(disk, dir, plan) }},
-		{"offload.manifest", func() judged { return judged{unused: "this build does not offload; it is left alone"} }},
-		{"keys.idx", func() judged { return judged{unused: "this build keeps no caches; it is left alone"} }},
+		{sidecar.OffloadName, func() judged { return judgeOffload(disk, dir, plan) }},
+		{sidecar.KeysIndexName, func() judged { return judgeKeysIndex(disk, dir, plan) }},
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, file.name)); errors.Is(err, os.ErrNotExist) {
 			continue
@@ -104,11 +104,16 @@ func shardSidecars(disk device.FS, dir string, plan *recovery.Plan) []sidecarEve
 
 // versionOf is the number behind the magic, which all framed files begin with.
 func versionOf(disk device.FS, dir, name string) uint16 {
-	b, err := sidecar.Read(disk, dir, name, producer.SnapshotBytesMax)
-	if err != nil || len(b) < 6 {
+	file, err := disk.OpenFile(filepath.Join(dir, name), device.ReadOnly, 0)
+	if err != nil {
 		return 0
 	}
-	return binary.BigEndian.Uint16(b[4:6])
+	defer file.Close() // it was read only
+	var head [6]byte
+	if _, err := file.ReadAt(head[:], 0); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint16(head[4:])
 }
 
 // tailOf is where the log ends once it is open; false for one that is refused.
@@ -215,6 +220,47 @@ func judgeProducers(disk device.FS, dir string, plan *recovery.Plan) judged {
 		if !producer.Usable(asOf, base, tail) || !begins {
 			j.unused = fmt.Sprintf("no segment of the log [%d, %d) begins there; %s", base, tail, rebuilt)
 		}
+	}
+	return j
+}
+
+// judgeOffload tells of copies past the tail as well, which no crash leaves.
+func judgeOffload(disk device.FS, dir string, plan *recovery.Plan) judged {
+	o, err := sidecar.LoadOffload(disk, dir)
+	if err != nil || o == nil {
+		return judged{err: err, refuses: true}
+	}
+	copies := o.Copies()
+	j := judged{content: fmt.Sprintf("%d segments have a copy", len(copies))}
+	if len(copies) == 0 {
+		return j
+	}
+	newest := copies[len(copies)-1].Last
+	j.content += fmt.Sprintf(", the first from offset %d on, the last up to %d", copies[0].First, newest)
+	j.follows = "this build makes no copies and reads none"
+	if _, tail, ok := tailOf(plan); ok && newest >= tail {
+		j.follows += fmt.Sprintf("; there are copies past the tail %d: records are missing, or the file is of another log", tail)
+	}
+	return j
+}
+
+// judgeKeysIndex judges what an open leaves or removes.
+func judgeKeysIndex(disk device.FS, dir string, plan *recovery.Plan) judged {
+	if plan.Refused() {
+		index, err := sidecar.LoadKeysIndex(disk, dir)
+		return judgedKeys(index, err)
+	}
+	segments := append(slices.Clone(plan.Sealed), plan.Active)
+	return judgedKeys(engine.CheckKeysIndex(disk, dir, segments))
+}
+
+func judgedKeys(index *sidecar.KeysSummary, problem error) judged {
+	j := judged{err: problem, unused: "this build keeps no caches; it is left alone"}
+	if index != nil {
+		j.content = fmt.Sprintf("%d keys, of the records below offset %d", index.Entries, index.CoveredThrough)
+	}
+	if problem != nil {
+		j.unused = "the cache reads its whole log, and the file goes"
 	}
 	return j
 }

@@ -72,6 +72,16 @@ func TestInspectSaysWhatAnOpenMakesOfEverySmallFile(t *testing.T) {
 		return b
 	}
 	running := sidecar.RunState{State: sidecar.Running, AcksBeforeSync: true, ID: id}
+	var copies sidecar.Offload
+	keys, err := sidecar.KeysIndex{}.AppendTo(nil)
+	late, lateErr := sidecar.KeysIndex{KeysHeader: sidecar.KeysHeader{CoveredThrough: 31}}.AppendTo(nil)
+	if err := errors.Join(err, lateErr, copies.Add(sidecar.OffloadedCopy{Last: 9}), copies.Add(sidecar.OffloadedCopy{First: 20, Last: 29})); err != nil {
+		t.Fatal(err)
+	}
+	more := copies
+	if err := more.Add(sidecar.OffloadedCopy{First: 30, Last: 30}); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, file string
 		content    []byte
@@ -91,8 +101,15 @@ func TestInspectSaysWhatAnOpenMakesOfEverySmallFile(t *testing.T) {
 		{"producers with digests", "producers", nobody.AppendTo(nil, 30, 2), sidecarEvent{Version: 2, Used: true, Content: "0 producers as of offset 30"}, 0},
 		{"producers past the tail", "producers", nobody.AppendTo(nil, 31, 1), sidecarEvent{Version: 1, Content: "as of offset 31", Reason: "no segment of the log [0, 30) begins there"}, 0},
 		{"producers from the future", "producers", nobody.AppendTo(nil, 30, 1)[:6], sidecarEvent{Version: 1, Reason: "rebuilt from the records"}, 0},
-		{"a manifest", "offload.manifest", []byte("FLOF\x00\x01"), sidecarEvent{Version: 1, Reason: "this build does not offload"}, 0},
-		{"an index of keys", "keys.idx", []byte("FXIX\x00\x01"), sidecarEvent{Version: 1, Reason: "this build keeps no caches"}, 0},
+		{"a manifest of nothing", "offload.manifest", sidecar.Offload{}.AppendTo(nil), sidecarEvent{Version: 1, Used: true, Content: "0 segments have a copy"}, 0},
+		{"a manifest", "offload.manifest", copies.AppendTo(nil), sidecarEvent{Version: 1, Used: true, Content: "2 segments have a copy, the first from offset 0 on, the last up to 29", Reason: "this build makes no copies and reads none"}, 0},
+		{"a manifest of more than the log", "offload.manifest", more.AppendTo(nil), sidecarEvent{Version: 1, Used: true, Content: "the last up to 30", Reason: "there are copies past the tail 30"}, 0},
+		{"a damaged manifest", "offload.manifest", flip(copies.AppendTo(nil)), sidecarEvent{Version: 1, Reason: "wrong checksum", Refuses: true}, 7},
+		{"a manifest that was cut", "offload.manifest", copies.AppendTo(nil)[:20], sidecarEvent{Version: 1, Reason: "too short", Refuses: true}, 7},
+		{"a manifest of a later version", "offload.manifest", append([]byte("FLOF\x00\x02"), make([]byte, 9)...), sidecarEvent{Version: 2, Reason: "unknown version", Refuses: true}, 7},
+		{"an index of keys", "keys.idx", keys, sidecarEvent{Version: 1, Content: "0 keys, of the records below offset 0", Reason: "this build keeps no caches; it is left alone"}, 0},
+		{"an index of keys past the tail", "keys.idx", late, sidecarEvent{Version: 1, Content: "0 keys, of the records below offset 31", Reason: "that is [0, 30); the cache reads its whole log, and the file goes"}, 0},
+		{"a damaged index of keys", "keys.idx", flip(keys), sidecarEvent{Version: 1, Reason: "wrong checksum"}, 0},
 
 		{"an id", "../storage-id", id.AppendTo(nil), sidecarEvent{Version: 1, Used: true, Content: id.String()}, 0},
 		{"a damaged id", "../storage-id", flip(id.AppendTo(nil)), sidecarEvent{Version: 1, Reason: "wrong checksum", Refuses: true}, 7},
