@@ -76,3 +76,51 @@ func TestAnInMemoryStreamTakesNoIdempotentProducer(t *testing.T) {
 	_, err := s.PublishProduced(t.Context(), broker.RoundRobin(), engine.ProducerBatch{}, broker.Message{})
 	errorAs[*broker.InvalidError](t, err)
 }
+
+// Batches that have their places are acknowledged in their order, and counted then.
+func TestBatchesOfAProducerAreUnderWayTogether(t *testing.T) {
+	r := newRig(t)
+	s := r.create(name("orders"), broker.StreamConfig{Durable: true, Format: broker.FormatKafka})
+	batch := func(sequence uint64) engine.ProducerBatch { return engine.ProducerBatch{Producer: 7, Sequence: sequence} }
+	messages := []broker.Message{{Key: []byte("a"), Value: []byte("1")}, {Value: []byte("2")}}
+	var under []broker.Pending
+	var want []broker.Published
+	for _, sequence := range []uint64{0, 1, 1, 2} {
+		p, err := s.PublishProducedAsync(t.Context(), broker.Explicit(0), batch(sequence), messages...)
+		if err != nil {
+			t.Fatal(sequence, err)
+		}
+		duplicate := len(under) == 2
+		want = append(want, broker.Published{First: 2 * sequence, Last: 2*sequence + 1, Duplicate: duplicate})
+		if at, ok := p.Place(); !ok || at != want[len(under)] {
+			t.Errorf("batch %d has the place %+v, %t; want %+v", sequence, at, ok, want[len(under)])
+		}
+		under = append(under, p)
+	}
+	for i, p := range under {
+		if got, err := p.Wait(t.Context()); err != nil || got != want[i] {
+			t.Errorf("%+v, %v; want %+v", got, err, want[i])
+		}
+	}
+	if _, err := s.PublishProducedAsync(t.Context(), broker.Explicit(0), batch(4), messages...); err == nil {
+		t.Error("a batch behind a gap has a place")
+	}
+	reused, err := s.PublishProducedAsync(t.Context(), broker.Explicit(0), batch(2), messages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, ok := reused.Place(); ok {
+		t.Errorf("other records under a sequence have the place %+v", at)
+	}
+	_, err = reused.Wait(t.Context())
+	if refused := errorAs[*engine.SequenceError](t, err); refused.Reason != engine.SequenceReused {
+		t.Error(refused)
+	}
+	stats := r.b.Stats()
+	if stats.Publishes != 3 || stats.PublishedRecords != 6 || stats.PublishedBytes != 9 || stats.Duplicates != 1 || stats.PublishFailures != 2 {
+		t.Errorf("%+v", stats)
+	}
+	memory := r.create(name("memory"), broker.StreamConfig{})
+	_, err = memory.PublishProducedAsync(t.Context(), broker.RoundRobin(), batch(0), messages...)
+	errorAs[*broker.InvalidError](t, err)
+}

@@ -13,7 +13,8 @@ import (
 // appended *TooLargeError, *FormatError, *NoShardError, *UnavailableError,
 // *DeletedError, *ClosedError.
 func (s *Stream) Publish(ctx context.Context, to ShardChoice, messages ...Message) (Published, error) {
-	return s.count(messages)(s.publish(ctx, to, nil, messages))
+	p, err := s.publish(ctx, to, nil, messages)
+	return s.broker.counters.published(p, err, messageBytes(messages))
 }
 
 // PublishProduced is Publish of a batch of an idempotent producer: a batch that the
@@ -22,52 +23,30 @@ func (s *Stream) Publish(ctx context.Context, to ShardChoice, messages ...Messag
 // the shard that the first try went to. A batch that is neither the next one nor held is an
 // *engine.SequenceError. An in-memory stream takes none: *InvalidError.
 func (s *Stream) PublishProduced(ctx context.Context, to ShardChoice, batch engine.ProducerBatch, messages ...Message) (Published, error) {
-	if !s.config.Durable {
-		s.broker.counters.publishFailures.Add(1)
-		return Published{}, &InvalidError{Stream: s.name.String(), Problem: "an in-memory stream knows no idempotent producers; publish without a producer, or create a durable stream"}
-	}
-	return s.count(messages)(s.publish(ctx, to, &batch, messages))
+	p, err := s.publish(ctx, to, &batch, messages)
+	return s.broker.counters.published(p, err, messageBytes(messages))
 }
 
-// count notes the outcome of a publish, and passes it on.
-func (s *Stream) count(messages []Message) func(Published, error) (Published, error) {
-	return func(p Published, err error) (Published, error) {
-		c := &s.broker.counters
-		switch {
-		case err != nil:
-			c.publishFailures.Add(1)
-			return Published{}, err
-		case p.Duplicate:
-			c.duplicates.Add(1)
-			return p, nil
-		}
-		c.stored(messages)
-		return p, nil
+// published notes the outcome of a publish, and passes it on.
+func (c *counters) published(p Published, err error, bytes int64) (Published, error) {
+	switch {
+	case err != nil:
+		c.publishFailures.Add(1)
+		return Published{}, err
+	case p.Duplicate:
+		c.duplicates.Add(1)
+	default:
+		c.publishes.Add(1)
+		c.publishedRecords.Add(p.Last - p.First + 1)
+		c.publishedBytes.Add(uint64(bytes))
 	}
-}
-
-// stored notes an acknowledged publish.
-func (c *counters) stored(messages []Message) {
-	c.publishes.Add(1)
-	c.publishedRecords.Add(uint64(len(messages)))
-	c.publishedBytes.Add(uint64(messageBytes(messages)))
+	return p, nil
 }
 
 func (s *Stream) publish(ctx context.Context, to ShardChoice, batch *engine.ProducerBatch, messages []Message) (Published, error) {
-	if s.broker.draining.Load() {
-		return Published{}, &ClosedError{}
-	}
-	h, err := s.choose(to)
+	h, err := s.gate(ctx, to, batch, messages)
 	if err != nil {
 		return Published{}, err
-	}
-	if err := s.admit(messages); err != nil {
-		return Published{}, err
-	}
-	if h.blocking.Load() > 0 {
-		if err := h.waitForRoom(ctx); err != nil {
-			return Published{}, err
-		}
 	}
 	var result engine.ProducedResult
 	if s.config.Durable {
@@ -75,7 +54,34 @@ func (s *Stream) publish(ctx context.Context, to ShardChoice, batch *engine.Prod
 	} else {
 		result.AppendResult, err = h.remember(messages)
 	}
-	return Published{Shard: h.index, First: result.First, Last: result.Last, Duplicate: result.Duplicate}, err
+	return h.published(result), err
+}
+
+func (h *shard) published(r engine.ProducedResult) Published {
+	return Published{Shard: h.index, First: r.First, Last: r.Last, Duplicate: r.Duplicate}
+}
+
+// gate gives the shard that a publish goes to, once it may go there.
+func (s *Stream) gate(ctx context.Context, to ShardChoice, batch *engine.ProducerBatch, messages []Message) (*shard, error) {
+	if batch != nil && !s.config.Durable {
+		return nil, &InvalidError{Stream: s.name.String(), Problem: "an in-memory stream knows no idempotent producers; publish without a producer, or create a durable stream"}
+	}
+	if s.broker.draining.Load() {
+		return nil, &ClosedError{}
+	}
+	h, err := s.choose(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admit(messages); err != nil {
+		return nil, err
+	}
+	if h.blocking.Load() > 0 {
+		if err := h.waitForRoom(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
 }
 
 // choose gives the shard that a publish goes to.
@@ -140,11 +146,10 @@ const scratchBytesMax = 1 << 20
 
 // append hands the messages to the log, which copies them before it returns.
 func (h *shard) append(ctx context.Context, batch *engine.ProducerBatch, messages []Message) (result engine.ProducedResult, err error) {
-	if h.log == nil || h.over.Load() {
-		return result, h.whyNot()
+	sc, err := h.encode(messages)
+	if err != nil {
+		return result, err
 	}
-	sc := h.broker.scratches.Get().(*scratch)
-	sc.encode(h.format, messages)
 	if batch == nil {
 		result.AppendResult, err = h.log.Append(ctx, sc.records...)
 	} else {
@@ -155,6 +160,17 @@ func (h *shard) append(ctx context.Context, batch *engine.ProducerBatch, message
 		return engine.ProducedResult{}, h.appendError(err)
 	}
 	return result, nil
+}
+
+// encode gives the records that messages are in the log, for an append; giveBack takes
+// them once it has copied them.
+func (h *shard) encode(messages []Message) (*scratch, error) {
+	if h.log == nil || h.over.Load() {
+		return nil, h.whyNot()
+	}
+	sc := h.broker.scratches.Get().(*scratch)
+	sc.encode(h.format, messages)
+	return sc, nil
 }
 
 func (sc *scratch) encode(format Format, messages []Message) {

@@ -110,6 +110,10 @@ func (p Pending) Offsets() AppendResult { return p.result }
 // missing.
 func (p Pending) Duplicate() bool { return p.held > 0 }
 
+// Refused says that Wait is going to refuse the append: nothing is written, and its
+// Offsets are those of what has to be acknowledged before that can be said.
+func (p Pending) Refused() bool { return p.refused != nil }
+
 // Wait returns the outcome, as Append does. Each Wait is one observation for
 // the append duration.
 func (p Pending) Wait(ctx context.Context) (AppendResult, error) {

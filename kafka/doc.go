@@ -14,10 +14,12 @@
 //
 // Answers leave in the order of the requests. Produces overlap: each partition of
 // each of them is published in its own lane, which keeps the order of a connection's
-// records per partition and gathers what comes while a publish is under way, but for
-// batches of idempotent producers, which are published one by one. Every
-// other request acts in the answerer, after all before it were answered; a produce
-// behind it waits for that.
+// records per partition and gathers what comes while a publish is under way. Batches of
+// idempotent producers are published one by one, and none waits for the one before to
+// be acknowledged: their lane gives them their places, the answerer waits for what comes
+// of them. InFlightMax and the memory of requests bound those under way. Every other
+// request acts in the answerer, after all before it were answered; a produce behind it
+// waits for that.
 //
 // # Invariants
 //
@@ -29,7 +31,8 @@
 //   - A batch of an idempotent producer is stored once: the broker judges it, or, for
 //     an in-memory stream, remembered. Nothing else here is kept of producers; their ids
 //     are random.
-//   - Records alias the request's buffer until the publish returns, which copies them.
+//   - Records alias the request's buffer until the publish returns, or has its place;
+//     that copies them.
 //     The buffer goes back to its pool when the request was answered, not before.
 //   - No input panics. There is no recover here that would hide it.
 //   - Only what works is advertised.

@@ -9,7 +9,7 @@ import (
 // While a publish to a shard is under way, what the same connection sends for it
 // gathers, up to these bounds, and goes in the next publish. They limit no client:
 // a larger request goes by itself, and so does what an idempotent producer sends,
-// whose batches are told apart.
+// whose batches are told apart; the lane waits until those have their places only.
 const (
 	gatherBytesMax   = 1 << 20
 	gatherRecordsMax = 10_000
@@ -19,7 +19,8 @@ const (
 // request are appended after those of the requests before it. Shards do not wait
 // for each other.
 type lanes struct {
-	// publish appends the records of parts, in order, and ends each of them.
+	// publish appends the records of parts, or gives them their place, in order, and ends
+	// each of them.
 	publish func(parts []*producePart)
 	mu      struct {
 		sync.Mutex

@@ -35,11 +35,14 @@ type producePart struct {
 	// stream and messages are set once it is known where they go.
 	stream   *broker.Stream
 	messages []broker.Message
-	// batches are what the messages are, if an idempotent producer sends them.
-	batches []producedBatch
-	bytes   int
-	timeout time.Duration
-	done    *sync.WaitGroup
+	// batches are what the messages are, if an idempotent producer sends them; begun are
+	// those that were begun to be published, which are given up at the deadline.
+	batches  []producedBatch
+	begun    []producedPublish
+	deadline time.Time
+	bytes    int
+	timeout  time.Duration
+	done     *sync.WaitGroup
 	// first is the offset of the first record, if err is nil.
 	first uint64
 	err   error
@@ -178,11 +181,12 @@ func (c *conn) chargeRequest(x *exchange, bytes int64) error {
 // isProduced says whether an idempotent producer sends the part.
 func (p *producePart) isProduced() bool { return len(p.batches) > 0 }
 
-// publishLane publishes parts of one shard together, or one of an idempotent producer. A refusal of the whole, for
-// what only one of them may hold, has stored nothing: then each goes by itself.
+// publishLane publishes parts of one shard together, or gives one of an idempotent
+// producer its place. A refusal of the whole, for what only one of them may hold, has
+// stored nothing: then each goes by itself.
 func (c *conn) publishLane(parts []*producePart) {
 	if parts[0].isProduced() {
-		c.publishProduced(parts[0])
+		c.beginProduced(parts[0])
 		return
 	}
 	if len(parts) > 1 {
@@ -229,7 +233,7 @@ func refusesContent(err error) bool {
 	return is[*broker.TooLargeError](err) || is[*broker.InvalidError](err) || is[*broker.FormatError](err)
 }
 
-// end tells the part's call; nothing of the part may be used afterwards.
+// end tells the part's call; nobody but the call may use the part afterwards.
 func (p *producePart) end(err error) {
 	p.err = err
 	p.done.Done()
@@ -241,6 +245,11 @@ func (c *conn) finishProduce(x *exchange) (*response, error) {
 	p := x.produce
 	p.pending.Wait()
 	defer c.recycle(p)
+	for i := range p.parts {
+		if part := &p.parts[i]; len(part.begun) > 0 {
+			c.finishProduced(part)
+		}
+	}
 	failed := c.countProduced(p)
 	if p.acks == 0 {
 		if failed != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // producedBatch says which batch of an idempotent producer a record batch is.
@@ -51,24 +52,41 @@ func identify(batch []byte, records int) (b producedBatch, ok bool, err error) {
 	return producedBatch{producer: producerNumber(id, epoch), sequence: uint32(sequence), records: records}, true, nil
 }
 
-// publishProduced appends the batches of an idempotent producer, one after the other.
-// The first that fails ends it: those before it are stored, and known when the client
-// sends all of them again.
-func (c *conn) publishProduced(p *producePart) {
-	ctx, cancel := context.WithTimeout(c.s.publishing, p.timeout)
+// beginProduced gives the batches of an idempotent producer their places, one after the
+// other, and ends the part for its lane: what comes behind it does not wait until they
+// are acknowledged. The first that gets none ends it: those before it are stored, and
+// known when the client sends all of them again.
+func (c *conn) beginProduced(p *producePart) {
+	p.deadline = time.Now().Add(p.timeout)
+	ctx, cancel := context.WithDeadline(c.s.publishing, p.deadline)
 	defer cancel()
+	p.begun = make([]producedPublish, 0, len(p.batches))
 	rest := p.messages
-	for i, b := range p.batches {
+	for _, b := range p.batches {
 		messages := rest[:b.records:b.records]
 		rest = rest[b.records:]
-		got, err := c.s.remembered.publish(ctx, p.stream, p.index, b, messages)
-		if err != nil {
-			p.end(err)
-			return
-		}
-		if i == 0 {
-			p.first = got.First
+		begun := c.s.remembered.begin(ctx, p.stream, p.index, b, messages)
+		p.begun = append(p.begun, begun)
+		if begun.err != nil {
+			break
 		}
 	}
 	p.end(nil)
+}
+
+// finishProduced waits until the batches that have their places are acknowledged, and
+// takes the first failure.
+func (c *conn) finishProduced(p *producePart) {
+	ctx, cancel := context.WithDeadline(c.s.publishing, p.deadline)
+	defer cancel()
+	for i := range p.begun {
+		got, err := p.begun[i].finish(ctx)
+		switch {
+		case p.err != nil: // what is behind a failure is not answered
+		case err != nil:
+			p.err = err
+		case i == 0:
+			p.first = got.First
+		}
+	}
 }

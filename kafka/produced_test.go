@@ -144,7 +144,7 @@ func TestSequencesGoOnAt0AfterTheLast(t *testing.T) {
 	}
 	p := producer{1, 0}
 	at := r.server.remembered.use(rememberedKey{stream, 0, producerNumber(1, 0)})
-	at.add(rememberedBatch{producedBatch{producerNumber(1, 0), sequences - 2, 1}, 0})
+	at.add(&rememberedBatch{producedBatch{producerNumber(1, 0), sequences - 2, 1}, 0})
 	r.server.remembered.leave(at)
 	c := r.dial()
 	for _, s := range []step{
@@ -308,45 +308,6 @@ func TestWhatGathersKeepsItsNumbersAndItsOrder(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(strings.Split("01234567", ""), r.values("t", 0)); diff != "" {
-		t.Errorf("(-want +stored):\n%s", diff)
-	}
-}
-
-// When a batch fails, those behind it that are on the way are refused, and all of them
-// are stored when they are sent again.
-func TestBehindABatchThatFailsTheOthersWait(t *testing.T) {
-	r, disk := faulty(t)
-	r.create("t", 1, nil)
-	full := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Writes, Path: isLog, Errno: syscall.ENOSPC, Times: 1})
-	c := r.dial()
-	p := producer{1, 0}
-	const batches = 5
-	for try := range 2 {
-		var request *kmsg.ProduceRequest
-		for i := range int32(batches) {
-			request = produceOf("t", 0, p.batch(i, fmt.Sprint(i)))
-			c.send(request)
-		}
-		for i := range int32(batches) {
-			part := c.receive(request, int32(try*batches)+i+1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
-			want := answer{BaseOffset: int64(i)}
-			switch {
-			case try == 0 && i == 0:
-				want = answer{codeKafkaStorageError, -1}
-			case try == 0:
-				// Nothing of the producer is there; as clients see it one batch is
-				// missing, and no producer.
-				want = answer{codeOutOfOrderSequence, -1}
-			}
-			if got := (answer{code(part.ErrorCode), part.BaseOffset}); got != want {
-				t.Errorf("try %d, batch %d: %+v; want %+v", try, i, got, want)
-			}
-		}
-	}
-	if full.Hits() != 1 {
-		t.Errorf("the disk was full %d times", full.Hits())
-	}
-	if diff := cmp.Diff(strings.Split("01234", ""), r.values("t", 0)); diff != "" {
 		t.Errorf("(-want +stored):\n%s", diff)
 	}
 }

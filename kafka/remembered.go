@@ -3,6 +3,7 @@ package kafka
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 
 	"felix.local/felix/broker"
@@ -44,13 +45,15 @@ type rememberedKey struct {
 }
 
 // rememberedProducer is one producer of one shard. Who holds turn may use the batches,
-// and keeps it while a batch is published to an in-memory stream.
+// and keeps it while a batch is published to an in-memory stream. Those of a durable
+// stream are remembered from when they have their place until they fail: a retry that
+// asks for one of them is answered once it is acknowledged.
 type rememberedProducer struct {
 	key  rememberedKey
 	turn chan struct{}
 	// using counts those who wait for its turn or have it, guarded by remembered.mu.
 	using   int
-	batches []rememberedBatch
+	batches []*rememberedBatch
 	// failed: its first batch was tried and failed, so that those behind it are early,
 	// and not of a producer that nobody knows. Clients take the latter for a loss.
 	failed bool
@@ -71,34 +74,88 @@ func newRemembered(most int) *remembered {
 	return r
 }
 
-// publish appends a batch once. It is PublishProduced of a broker.Stream, for in-memory
-// streams too.
-func (r *remembered) publish(ctx context.Context, s *broker.Stream, shard int32, b producedBatch, messages []broker.Message) (broker.Published, error) {
-	p := r.use(rememberedKey{s, shard, b.producer})
-	defer r.leave(p)
-	if s.Config().Durable {
-		return p.publishDurable(ctx, s, b, messages)
-	}
-	return p.publishMemory(ctx, s, b, messages)
+// producedPublish is a batch of an idempotent producer that is being published.
+type producedPublish struct {
+	remembered *remembered
+	producer   *rememberedProducer
+	batch      producedBatch
+	// err is what was known at once, and placed what has a place in a durable stream.
+	err    error
+	placed broker.Pending
+	// kept is what is remembered of the batch for its place.
+	kept *rememberedBatch
+	// got is what an in-memory stream answered.
+	got broker.Published
 }
 
-func (p *rememberedProducer) publishDurable(ctx context.Context, s *broker.Stream, b producedBatch, messages []broker.Message) (broker.Published, error) {
+// begin gives a batch its place, unless err of what it returns says why it has none. To
+// finish it says what came of it, and has to be called, in the order in which batches
+// were begun. The two are PublishProducedAsync of a broker.Stream, for in-memory
+// streams too, which have published it when begin returns.
+func (r *remembered) begin(ctx context.Context, s *broker.Stream, shard int32, b producedBatch, messages []broker.Message) producedPublish {
+	p := producedPublish{remembered: r, producer: r.use(rememberedKey{s, shard, b.producer}), batch: b}
+	if !s.Config().Durable {
+		p.got, p.err = p.producer.publishMemory(ctx, s, b, messages)
+		return p
+	}
 	batch := engine.ProducerBatch{Producer: b.producer, Sequence: uint64(b.sequence), Numbering: engine.ByRecord}
-	got, err := s.PublishProduced(ctx, broker.Explicit(int(p.key.shard)), batch, messages...)
+	if p.placed, p.err = s.PublishProducedAsync(ctx, broker.Explicit(int(shard)), batch, messages...); p.err == nil {
+		if at, ok := p.placed.Place(); ok {
+			p.kept = p.producer.place(b, at)
+		}
+	}
+	return p
+}
+
+// finish gives what begin began came to.
+func (p *producedPublish) finish(ctx context.Context) (broker.Published, error) {
+	defer p.remembered.leave(p.producer)
+	if !p.producer.key.stream.Config().Durable {
+		return p.got, p.err
+	}
+	got, err := broker.Published{}, p.err
+	if err == nil {
+		got, err = p.placed.Wait(ctx)
+	}
+	return p.producer.settle(p.batch, p.kept, got, err)
+}
+
+// place remembers a batch that has its place. What was remembered of it before, if it is
+// written anew, is of a try that failed. nil says that it is remembered already.
+func (p *rememberedProducer) place(b producedBatch, at broker.Published) *rememberedBatch {
 	p.turn <- struct{}{} // nobody has it for long
 	defer func() { <-p.turn }()
 	known := p.find(b)
-	switch {
-	case err == nil && known == nil:
-		p.add(rememberedBatch{b, got.First})
+	if known != nil && at.Duplicate {
+		return nil
+	}
+	p.forget(known)
+	kept := &rememberedBatch{b, at.First}
+	p.add(kept)
+	return kept
+}
+
+// settle takes what came of a batch, and gives the answer to it. One that was given up
+// may be stored yet.
+func (p *rememberedProducer) settle(b producedBatch, kept *rememberedBatch, got broker.Published, err error) (broker.Published, error) {
+	p.turn <- struct{}{} // nobody has it for long
+	defer func() { <-p.turn }()
+	if err == nil {
+		p.failed = false
+		return got, nil
+	}
+	if !is[*engine.UnknownOutcomeError](err) {
+		p.forget(kept)
+	}
+	switch known := p.find(b); {
 	case refuses(engine.SequenceExpired)(err) && known != nil:
 		return known.published(p.key.shard), nil
 	case refuses(engine.SequenceUnknown)(err) && p.failed:
 		return got, p.refusal(b, engine.SequenceGap)
-	case err != nil:
+	default:
 		p.fail(b, err)
+		return got, err
 	}
-	return got, err
 }
 
 func (p *rememberedProducer) publishMemory(ctx context.Context, s *broker.Stream, b producedBatch, messages []broker.Message) (broker.Published, error) {
@@ -117,7 +174,8 @@ func (p *rememberedProducer) publishMemory(ctx context.Context, s *broker.Stream
 	}
 	got, err := s.Publish(ctx, broker.Explicit(int(p.key.shard)), messages...)
 	if err == nil {
-		p.add(rememberedBatch{b, got.First})
+		p.add(&rememberedBatch{b, got.First})
+		p.failed = false
 	} else {
 		p.fail(b, err)
 	}
@@ -191,12 +249,17 @@ func (p *rememberedProducer) look(b producedBatch) (known *rememberedBatch, refu
 
 // find gives a batch with this sequence and as many records, nil if none is remembered.
 func (p *rememberedProducer) find(b producedBatch) *rememberedBatch {
-	for i := range p.batches {
-		if p.batches[i].producedBatch == b {
-			return &p.batches[i]
+	for _, known := range p.batches {
+		if known.producedBatch == b {
+			return known
 		}
 	}
 	return nil
+}
+
+// forget removes a batch, if it is still remembered.
+func (p *rememberedProducer) forget(b *rememberedBatch) {
+	p.batches = slices.DeleteFunc(p.batches, func(known *rememberedBatch) bool { return known == b })
 }
 
 // next is the sequence behind all batches, 0 without any.
@@ -204,16 +267,15 @@ func (p *rememberedProducer) next() uint32 {
 	if len(p.batches) == 0 {
 		return 0
 	}
-	last := &p.batches[len(p.batches)-1]
+	last := p.batches[len(p.batches)-1]
 	return (last.sequence + uint32(last.records)) % sequences
 }
 
-func (p *rememberedProducer) add(b rememberedBatch) {
+func (p *rememberedProducer) add(b *rememberedBatch) {
 	if len(p.batches) == rememberedBatches {
-		p.batches = append(p.batches[:0], p.batches[1:]...)
+		p.batches = slices.Delete(p.batches, 0, 1)
 	}
 	p.batches = append(p.batches, b)
-	p.failed = false
 }
 
 // fail notes that a batch was not stored, as far as is known.
