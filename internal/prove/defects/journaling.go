@@ -1,0 +1,265 @@
+package defects
+
+// journalTests is where the tests of the journal's bytes are.
+const journalTests = "journal"
+
+// journaling are defects of the commit journal: of its frames and files, and of the
+// segments that lag behind it.
+func journaling() []Defect {
+	return []Defect{
+		{
+			Name:   "a frame in several pieces is not flushed",
+			Breaks: "a dsync write covers its last piece alone when it took several; here a frame is acknowledged of which a power loss takes the beginning",
+			Edits: []Edit{{
+				File: "engine/journal.go",
+				Old:  "	if err == nil && j.op.Pieces > 1 {\n",
+				New:  "	if err == nil && j.op.Pieces < 0 {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAFrameInSeveralPiecesIsDurableWhenItIsAcknowledged", Says: "records were acknowledged, "},
+			},
+		},
+		{
+			Name:   "a frame is acknowledged beside one before it",
+			Breaks: "a frame is durable before the next is begun; here two are in flight, and a power loss leaves the later one, which is acknowledged, without the earlier",
+			Edits: []Edit{
+				{
+					File: "engine/journal.go",
+					Old:  "	op     device.Op\n	taken  []*journalEntry\n",
+					New:  "	op     device.Op\n	late   *device.Op\n	taken  []*journalEntry\n",
+				},
+				{
+					File: "engine/journal.go",
+					Old:  "	if inline {\n		err = s.performInline(&j.op, place)\n	} else {\n		err = s.do(&j.op)\n	}\n",
+					New: `	_, _ = inline, place
+	j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
+	s.queue.Submit(j.late)
+	j.op.Pieces = 1
+`,
+				},
+				{
+					File: "engine/journal.go",
+					Old:  "		mine := false\n		for _, e := range entries {\n			mine = mine || e == own\n			e.sequence = sequence\n			e.done <- err // has room\n		}\n",
+					New: `		mine := false
+		late, told := j.late, append([]*journalEntry(nil), entries...)
+		for _, e := range entries {
+			mine = mine || e == own
+			e.sequence = sequence
+		}
+		go func() {
+			if late != nil && err == nil {
+				err = late.Wait()
+			}
+			for _, e := range told {
+				e.done <- err
+			}
+		}()
+`,
+				},
+			},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestOneFrameIsInFlight", Says: "frames were in flight at once"},
+			},
+		},
+		{
+			Name:   "a journal file is used again before its segments are synced",
+			Breaks: "frames stay until the segments hold durably what they hold; here a write into the page cache is enough, and a power loss takes both copies",
+			Edits: []Edit{{
+				File: "engine/journal_checkpoint.go",
+				Old:  "	c.wrote = true\n",
+				New:  "	c.wrote = true\n	c.log.store.journal.written(c.log)\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAPowerLossBesideAPinnedJournalTakesNothing", Says: "never found the journal full"},
+			},
+		},
+		{
+			Name:   "a journal file is used again before a durable frame gave it up",
+			Breaks: "a start begins at the oldest frame that a durable one names; here that one is written over first, and a power loss that tears the new frame leaves neither",
+			Edits: []Edit{{
+				File: "engine/journal_room.go",
+				Old:  "		case last == 0 || last < j.mu.told:\n",
+				New:  "		case last == 0 || last < j.mu.oldest:\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAPowerLossBesideAPinnedJournalTakesNothing", Says: "which was acknowledged, is damaged"},
+			},
+		},
+		{
+			Name:   "a batch is published without keeping its frame",
+			Breaks: "what lags pins its frames; here nobody knows that they are needed, nothing brings the bytes to the segment, and the next round writes over them",
+			Edits: []Edit{{
+				File: "engine/journal_checkpoint.go",
+				Old:  "	if l.pins.lagging == 0 {\n		l.pins.lagging = l.pins.framed\n	}\n	l.pins.framed = 0\n",
+				New:  "	l.pins.framed = 0\n	j.dropUnpinnedLocked(l)\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestFramesStayUntilWhatLagsIsInItsSegment", Says: "records were acknowledged, "},
+			},
+		},
+		{
+			Name:   "a batch skips the journal over bytes that lag",
+			Breaks: "a segment is written to only behind all that it holds durably; here a large batch is written behind a hole",
+			Edits: []Edit{{
+				File: "engine/write.go",
+				Old:  "	if err := l.settleLag(); err != nil {\n		l.fail(b, err)\n		return true\n	}\n	return false\n",
+				New:  "	return false\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestALargeBatchGoesToItsSegmentBehindWhatLags", Says: "the segment saw"},
+			},
+		},
+		{
+			Name:   "a segment is sealed before it holds what lags",
+			Breaks: "a segment is brought up to the journal before it is left behind; here it is sealed with a hole where acknowledged records belong",
+			Edits: []Edit{{
+				File: "engine/roll.go",
+				Old:  "	l.awaitReservation()\n	if err := l.settleLag(); err != nil {\n		return err\n	}\n	if err := l.sealSegment(w); err != nil {\n",
+				New:  "	l.awaitReservation()\n	if err := l.sealSegment(w); err != nil {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestASealedSegmentHoldsWhatLagged", Says: "t/n/s/0 at 0 of 10"},
+			},
+		},
+		{
+			Name:   "bytes that cannot follow the journal count as an append that failed",
+			Breaks: "what lags was acknowledged, so that a failed write poisons the log and its frames stay; here the bytes are dropped, and the log goes on behind a hole",
+			Edits: []Edit{{
+				File: "engine/journal_checkpoint.go",
+				Old:  "		err = l.poisonLocked(err)\n	}\n	if err == nil {\n		w := &l.mu.active\n",
+				New:  "		err = l.usable(\"append\", err)\n		l.store.journal.lagBytes.Add(-int64(len(l.mu.active.lag.writing)))\n		l.mu.active.lag.writing = nil\n		l.store.journal.written(l)\n	}\n	if err == nil {\n		w := &l.mu.active\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestLaggingBytesThatCannotBeWrittenStayReadable", Says: "an append behind bytes that are lost: <nil>"},
+				{Package: engineTests, Test: "TestADiskThatIsFullDuringACheckpointLosesNothing", Says: "an append behind bytes that found no space"},
+			},
+		},
+		{
+			Name:   "the mark vouches for what only the journal holds",
+			Breaks: "durable.mark counts what the segment itself holds; here whoever opens the log without the journal takes what is missing for rot",
+			Edits: []Edit{{
+				File: "engine/mark.go",
+				Old:  "	return recovery.Mark{Segment: l.mu.active.id, Synced: l.mu.active.synced}\n",
+				New:  "	return recovery.Mark{Segment: l.mu.active.id, Synced: l.mu.active.durableSize()}\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAMarkDoesNotVouchForWhatOnlyTheJournalHolds", Says: "the mark says"},
+			},
+		},
+		{
+			Name:   "a truncation does not tell the journal",
+			Breaks: "before records are cut a durable fence says that the journal holds nothing of them; here the next start brings them back",
+			Edits: []Edit{{
+				File: "engine/truncate.go",
+				Old:  "	if err := l.store.journal.fence(l.name, allSegments); err != nil {\n		return l.usable(\"truncate\", err)\n	}\n",
+				New:  "",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestWhatWasTruncatedIsNotReplayed", Says: "cut to 5, and 10 are there"},
+			},
+		},
+		{
+			Name:   "a deletion does not tell the journal",
+			Breaks: "before a shard is deleted a durable fence says that the journal holds nothing of it; here the next start misses its segments, and nothing of the root opens",
+			Edits: []Edit{{
+				File: "engine/delete.go",
+				Old:  "		err = s.journal.fence(name, allSegments)\n",
+				New:  "		_ = name\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestWhatWasDeletedIsNotReplayed", Says: "the segment does not exist"},
+			},
+		},
+		{
+			Name:   "a chain goes on past a bad frame",
+			Breaks: "a frame that is missing in front of others refuses the open; here the ones behind it are replayed, and the log has a hole",
+			Edits: []Edit{{
+				File: "journal/scan.go",
+				Old:  "			return nil, s.missing(next)\n",
+				New:  "			c.refs = append(c.refs, ref)\n			next = ref.Sequence + 1\n",
+			}},
+			Caught: []Check{
+				{Package: journalTests, Test: "TestRottenFrame", Says: "got <nil>"},
+				{Package: recoveryTests, Test: "TestReplay", Says: "--- FAIL: TestReplay/a_rotted_middle_frame"},
+			},
+		},
+		{
+			Name:   "a chain ends at a rotted middle frame",
+			Breaks: "only the last frame may be unfinished; here a rotted one in front of others ends the replay, and what they hold is gone without a word",
+			Edits: []Edit{{
+				File: "journal/scan.go",
+				Old:  "			return nil, s.missing(next)\n",
+				New:  "			return c, nil\n",
+			}},
+			Caught: []Check{
+				{Package: journalTests, Test: "TestRottenFrame", Says: "got <nil>"},
+				{Package: recoveryTests, Test: "TestReplay", Says: "--- FAIL: TestReplay/a_rotted_middle_frame"},
+			},
+		},
+		{
+			Name:   "a stale frame of a file that is used again is replayed",
+			Breaks: "a chain begins at the largest oldest frame needed; here at the oldest one that is still to be found, whose records may have been cut since",
+			Edits: []Edit{{
+				File: "journal/scan.go",
+				Old:  "	var next uint64\n	for _, ref := range s.intact {\n		next = max(next, ref.OldestNeeded)\n	}\n",
+				New:  "	next := s.intact[0].Sequence\n",
+			}},
+			Caught: []Check{
+				{Package: journalTests, Test: "TestChain", Says: "--- FAIL: TestChain/stale_frames_of_a_file_used_again"},
+			},
+		},
+		{
+			Name:   "records are replayed into a segment that was made again",
+			Breaks: "an entry is for the segment whose header it names; here any of that number will do, and a stream gets the records of the one before it",
+			Edits: []Edit{
+				{
+					File: "recovery/journal_judge.go",
+					Old:  "	case found.headerCRC != x.headerCRC:\n",
+					New:  "	case found.headerCRC != x.headerCRC && found.missing:\n",
+				},
+			},
+			Caught: []Check{
+				{Package: recoveryTests, Test: "TestReplay", Says: "--- FAIL: TestReplay/another_segment_of_that_number"},
+			},
+		},
+		{
+			Name:   "bytes that another program wrote are taken for those of the journal",
+			Breaks: "where a segment holds records of others the replay is refused; here it goes on over them",
+			Edits: []Edit{{
+				File: "recovery/journal_judge.go",
+				Old:  "	case differs >= 0:\n",
+				New:  "	case differs < -1:\n",
+			}},
+			Caught: []Check{
+				{Package: recoveryTests, Test: "TestReplay", Says: "--- FAIL: TestReplay/different_bytes "},
+			},
+		},
+		{
+			Name:   "shards are opened before the replay",
+			Breaks: "the journal is replayed before anything of a root is looked at; here a generation that begins past what its segment holds is dropped, and its records come back without it",
+			Edits: []Edit{
+				{
+					File: "engine/open.go",
+					Old:  "	if err := s.replayJournal(); err != nil {\n		return nil, errors.Join(&LogError{Label: root, Op: \"open\", Err: err}, s.giveUp())\n	}\n",
+					New:  "",
+				},
+				{
+					File: "engine/open_log.go",
+					Old:  "	return s.openDir(ctx, filepath.Join(s.root, name), key.Label(), opts)\n",
+					New: `	dir := filepath.Join(s.root, name)
+	if _, err := s.openDir(ctx, dir, key.Label(), opts); err != nil {
+		return nil, err
+	}
+	if err := s.replayJournal(); err != nil {
+		return nil, err
+	}
+	return s.openDir(ctx, dir, key.Label(), opts)
+`,
+				},
+			},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAGenerationWhoseRecordsLagIsKnownAfterAReplay", Says: "record 5 is of generation 0, want 7"},
+			},
+		},
+	}
+}
