@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
 	"felix.local/felix/sidecar"
 )
@@ -37,13 +38,16 @@ type copier struct {
 	// still to be copied; nil for none. now is the clock's time, unless nil.
 	copied func(name string)
 	now    func() time.Time
+	// view is the newest of the commit journal; nil for none.
+	view *journalView
 
 	shards, files, refused int
 	bytes                  int64
 }
 
 // copyRoot fills a directory, which is there.
-func (c *copier) copyRoot() error {
+func (c *copier) copyRoot() (err error) {
+	defer joined(&err, c.dropView)
 	// Before anything is copied, see whether there is something that cannot be.
 	if err := c.walkSmallFiles(func(string) error { return nil }); err != nil {
 		return err
@@ -223,12 +227,13 @@ func refuseLinks(dir string) error {
 }
 
 // skipsDir says that a directory holds no small file of the root: it is a shard's,
-// or holds what was deleted.
+// or holds what was deleted, or is the commit journal, whose records come into the
+// copies of their shards.
 func skipsDir(name string) bool {
 	top, below, nested := strings.Cut(name, string(filepath.Separator))
 	switch {
 	case strings.HasPrefix(filepath.Base(name), "."):
-		return filepath.Base(name) == ".deleted"
+		return filepath.Base(name) == ".deleted" || filepath.Base(name) == journal.DirName
 	case isPart(top) && !nested, strings.HasPrefix(top, "."), isPart(top) && strings.HasPrefix(below, "."):
 		return false
 	default:

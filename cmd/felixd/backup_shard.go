@@ -33,6 +33,10 @@ func (c *copier) copyShard(name string) error {
 			return os.RemoveAll(filepath.Join(c.to, name)) // deleted meanwhile
 		case errors.Is(err, errMoved), errors.Is(err, fs.ErrNotExist):
 			if attempt == copyAttempts {
+				var refused *recovery.JournalRefusedError
+				if errors.As(err, &refused) {
+					return refused
+				}
 				return fmt.Errorf("%s: %w; try again, or stop the server first", filepath.Join(c.from, name), err)
 			}
 			continue
@@ -57,8 +61,9 @@ func (c *copier) copyShard(name string) error {
 }
 
 // copyOnce copies the files of a shard and says what opening the copy would do: the
-// small files first, then the segments, oldest first, then their indexes. What is
-// derived from the records is made to fit those that the copy has.
+// small files first, then the segments, oldest first, then their indexes, and then
+// what only the commit journal holds, as of between the small files and the segments.
+// What is derived from the records is made to fit those that the copy has.
 func (c *copier) copyOnce(name string, e *copiedEvent) (*recovery.Plan, error) {
 	dir := filepath.Join(c.from, name)
 	began, err := os.Stat(dir)
@@ -75,11 +80,18 @@ func (c *copier) copyOnce(name string, e *copiedEvent) (*recovery.Plan, error) {
 	if err := c.copySmall(name, e); err != nil {
 		return nil, err
 	}
+	view, err := c.journalOf(name)
+	if err != nil {
+		return nil, err
+	}
 	copied, err := c.copySegments(name, e)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.copyIndexes(name, e); err != nil {
+		return nil, err
+	}
+	if err := c.bringOver(name, view, e); err != nil {
 		return nil, err
 	}
 	plan, err := c.inspect(name)

@@ -16,6 +16,7 @@
 //	felixd log bench     measure appends beside the device's own cost
 //	felixd log inspect   say what opening would do; changes nothing
 //	felixd log dump      print records; with --skip-damaged, what is readable
+//	felixd log replay    bring a commit journal's records to their segments
 //	felixd log truncate  drop the records from an offset on; also reset and restore
 //	felixd backup        copy a data directory, in use or not, and verify the copy
 //	felixd restore       fill an empty data directory from a copy
@@ -50,6 +51,8 @@
 //	   refuse the file
 //	4  dump --skip-damaged: exported all that is readable, with gaps
 //	5  the directory is in use by another process
-//	6  inspect: opening would repair something
-//	7  opening refuses, or would refuse, the directory
+//	6  inspect: opening would repair something, or acknowledged records are in the
+//	   commit journal alone
+//	7  opening refuses, or would refuse, the directory; a shard whose root's commit
+//	   journal holds records that its segments lack is not opened by itself
 package main

@@ -26,6 +26,7 @@ type doctorEvent struct {
 	Kernel     kernelReport     `json:"kernel"`
 	Ring       ringReport       `json:"ring"`
 	Backend    *backendReport   `json:"backend"`
+	Journal    *journalReport   `json:"commit_journal"`
 	Filesystem filesystemReport `json:"filesystem"`
 	Cost       *costReport      `json:"cost"`
 	Limits     limitsReport     `json:"limits"`
@@ -75,13 +76,16 @@ func (e doctorEvent) text() string {
 			line("", "because %s", b.DirectReason)
 		}
 	}
+	if j := e.Journal; j != nil {
+		line("journal", "%s", j.text())
+	}
 	f := e.Filesystem
 	line("filesystem", "%s on %s (%s), options %s", f.Type, f.MountPoint, f.Source, f.Options)
 	line("", "%d MiB and %d inodes free", f.FreeBytes>>20, f.FreeInodes)
 	if c := e.Cost; c != nil {
 		line("cost", "one durable %d-byte write of a growing file, median of %d:", c.Bytes, c.Samples)
 		line("", "inline %d µs, pool %d µs, ring %s", c.InlineMicros, c.PoolMicros, orNone(c.RingMicros))
-		line("", "over written blocks past the page cache: %s", orNone(c.DirectOverwriteMicros))
+		line("", "over written blocks past the page cache, as the commit journal's: %s", orNone(c.DirectOverwriteMicros))
 	}
 	line("limits", "%s", e.Limits.text())
 	for _, w := range e.Warnings {
@@ -163,8 +167,9 @@ func (d *doctor) examine() doctorEvent {
 	if scratch, err := d.scratch(); err != nil {
 		d.problem("the data directory cannot be used: %v", err)
 	} else {
-		e.Backend = d.backend(scratch.path)
+		e.Backend, e.Journal = d.backend(scratch.path)
 		e.Cost = d.cost(scratch.path, ring)
+		d.judgeJournal(e.Journal, e.Cost)
 		if err := scratch.remove(); err != nil {
 			d.warn("%v", err)
 		}

@@ -35,21 +35,25 @@ func (d *doctor) scratch() (*scratch, error) {
 	return newScratch(d.dir, doctorPrefix)
 }
 
-// backend opens a store to learn what it would choose.
-func (d *doctor) backend(scratch string) *backendReport {
-	store, err := engine.OpenStore(d.app.ctx, filepath.Join(scratch, "store"), d.config)
+// backend opens a store to learn what it would choose. One that may have a commit
+// journal says whether it would make one here, and makes none yet.
+func (d *doctor) backend(scratch string) (*backendReport, *journalReport) {
+	config := d.config
+	config.Journal = engine.JournalAuto
+	store, err := engine.OpenStore(d.app.ctx, filepath.Join(scratch, "store"), config)
 	if err != nil {
 		d.problem("a store cannot be opened: %v", err)
-		return nil
+		return nil, nil
 	}
 	b := store.Backend()
+	journal := d.journal(store)
 	if err := store.Close(context.WithoutCancel(d.app.ctx)); err != nil {
 		d.problem("closing the store: %v", err)
 	}
 	return &backendReport{
 		Name: b.Name, Driver: b.Driver, Requested: b.Requested.String(), Reason: b.Reason, Remedy: b.Remedy,
 		DirectOverwrite: b.DirectOverwrite, DirectReason: b.DirectReason, DsyncWrite: b.DsyncWrite,
-	}
+	}, journal
 }
 
 // cost measures on every route there is.

@@ -47,6 +47,7 @@ func exitCode(err error) int {
 	var locked *device.LockedError
 	var refused *recovery.RefusedError
 	var damaged *segment.Corruption
+	var unreplayed *recovery.JournalRefusedError
 	switch {
 	case err == nil:
 		return exitOK
@@ -56,7 +57,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &locked):
 		return exitLocked
-	case errors.As(err, &refused), errors.As(err, &damaged):
+	case errors.As(err, &refused), errors.As(err, &damaged), errors.As(err, &unreplayed),
+		errors.Is(err, engine.ErrJournalPending), errors.Is(err, engine.ErrNoJournal):
 		return exitRefused
 	default:
 		return exitFailure

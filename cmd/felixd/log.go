@@ -39,9 +39,9 @@ func (a *app) open(flags *logFlags, fits func(dir string) error) (*engine.Store,
 	if err := fits(flags.Dir); err != nil {
 		return nil, nil, config, err
 	}
-	config.Logger = a.logger
+	config.Logger, config.Journal = a.logger, engine.JournalOff // which is the root's
 	store, log, err := engine.OpenSingle(a.ctx, flags.Dir, logLabel, config)
-	return store, log, config, err
+	return store, log, config, replayFirst(err)
 }
 
 // payloadFlags say how long a record is.

@@ -121,7 +121,7 @@ func (c *cutFlags) run(a *app, how cut) (err error) {
 	if err != nil {
 		return err
 	}
-	config.Logger = a.logger
+	config.Logger, config.Journal = a.logger, engine.JournalOff // which is the root's
 	// The root, which a server has locked, lies above the directory itself and not
 	// above a link to it.
 	c.Dir = resolved(c.Dir)
@@ -141,7 +141,14 @@ func (c *cutFlags) run(a *app, how cut) (err error) {
 		return err
 	}
 	config.FS = disk
-	e, err := c.foresee(how)
+	policy, err := c.policy()
+	if err == nil {
+		err = unlessPending(c.Dir, policy)
+	}
+	if err != nil {
+		return err
+	}
+	e, err := c.foresee(how, policy)
 	if err == nil && !c.DryRun {
 		e, err = c.carryOut(a, how, config, root, inRoot)
 	}
@@ -152,11 +159,7 @@ func (c *cutFlags) run(a *app, how cut) (err error) {
 }
 
 // foresee says what would happen, or is refused, and changes nothing.
-func (c *cutFlags) foresee(how cut) (cutEvent, error) {
-	policy, err := c.policy()
-	if err != nil {
-		return cutEvent{}, err
-	}
+func (c *cutFlags) foresee(how cut, policy recovery.Policy) (cutEvent, error) {
 	snapshot, err := recovery.Inspect(device.OS(), c.Dir, logLabel, policy)
 	if err != nil {
 		return cutEvent{}, err

@@ -129,11 +129,17 @@ func (d *dump) run() error {
 			return err
 		}
 		d.app.warnIfInUse(d.Path)
+		if err := d.app.warnIfPending(d.Path); err != nil {
+			return err
+		}
 		if files, err = d.directory(); err != nil {
 			return err
 		}
 	} else {
 		d.app.warnIfInUse(filepath.Dir(d.Path))
+		if err := d.app.warnIfPending(filepath.Dir(d.Path)); err != nil {
+			return err
+		}
 	}
 	if err := d.export(files); err != nil {
 		return err

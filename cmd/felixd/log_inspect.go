@@ -63,18 +63,33 @@ func (e segmentEvent) text() string {
 	return s
 }
 
+// journalEvent says what a replay of a root's commit journal would do.
+type journalEvent struct{ *recovery.JournalPlan }
+
+func (journalEvent) kind() string { return "journal" }
+
+func (e journalEvent) text() string {
+	return e.Root + ", " + strings.TrimSuffix(e.String(), "\n")
+}
+
 // inspectedEvent sums up.
 type inspectedEvent struct {
 	Shards  int `json:"shards"`
 	Clean   int `json:"clean"`
 	Repairs int `json:"repairs"`
 	Refused int `json:"refused"`
+	// BytesInJournal were acknowledged and are in commit journals alone.
+	BytesInJournal int64 `json:"bytes_in_journal"`
 }
 
 func (inspectedEvent) kind() string { return "inspected" }
 
 func (e inspectedEvent) text() string {
-	return fmt.Sprintf("%d shards: %d clean, %d to repair, %d would be refused", e.Shards, e.Clean, e.Repairs, e.Refused)
+	s := fmt.Sprintf("%d shards: %d clean, %d to repair, %d would be refused", e.Shards, e.Clean, e.Repairs, e.Refused)
+	if e.BytesInJournal > 0 {
+		s += fmt.Sprintf("; %d acknowledged bytes are in the commit journal alone: felixd log replay brings them to their segments", e.BytesInJournal)
+	}
+	return s
 }
 
 func (c *inspectCommand) Run(a *app) error {
@@ -100,18 +115,32 @@ func (c *inspectCommand) Run(a *app) error {
 			return err
 		}
 	}
+	journals, err := c.journals(out, dirs, policy)
+	if err != nil {
+		return err
+	}
+	for _, plan := range journals {
+		refused = refused || plan != nil && plan.Refused()
+	}
 	for _, dir := range dirs {
 		if err := a.ctx.Err(); err != nil {
 			return err
+		}
+		pending := pendingOf(journals[filepath.Dir(resolved(dir))], resolved(dir))
+		if pending != nil {
+			sum.BytesInJournal += pending.Bytes
+			if err := out.emit(pending); err != nil {
+				return err
+			}
 		}
 		plan, refusedBeside, err := c.inspect(a, out, dir, policy)
 		if err != nil {
 			return err
 		}
 		switch {
-		case plan.Refused(), refusedBeside:
+		case plan.Refused() && !pending.heals(plan), refusedBeside:
 			sum.Refused++
-		case plan.Clean():
+		case plan.Clean() && pending == nil:
 			sum.Clean++
 		default:
 			sum.Repairs++
@@ -128,6 +157,33 @@ func (c *inspectCommand) Run(a *app) error {
 	default:
 		return nil
 	}
+}
+
+// journals says what the commit journals of the roots hold that shards lie in, by
+// root. Only that of a root which is looked at itself is shown whole.
+func (c *inspectCommand) journals(out *output, dirs []string, policy recovery.Policy) (map[string]*recovery.JournalPlan, error) {
+	roots := []string{resolved(c.Dir)}
+	for _, dir := range dirs {
+		roots = append(roots, filepath.Dir(resolved(dir)))
+	}
+	found := make(map[string]*recovery.JournalPlan)
+	for _, root := range roots {
+		if _, known := found[root]; known {
+			continue
+		}
+		plan, err := inspectJournal(root, policy)
+		if err != nil {
+			return nil, err
+		}
+		found[root] = plan
+		if plan == nil || !inside(c.Dir, root) {
+			continue
+		}
+		if err := out.emit(journalEvent{plan}); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // inspect prints one shard. refused says that one of its small files refuses an open

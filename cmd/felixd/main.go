@@ -44,6 +44,7 @@ type logCommands struct {
 	Bench   logBenchCommand `cmd:"" help:"Measure appends, with the device's own cost beside them."`
 	Inspect inspectCommand  `cmd:"" help:"Say what opening would repair or refuse, small files included; changes nothing. Exits 0, 6 (repairs) or 7 (refuses)."`
 	Dump    dumpCommand     `cmd:"" help:"Print the records of a directory or one segment file; changes nothing."`
+	Replay  replayCommand   `cmd:"" help:"Bring what only the commit journal of a data directory holds to the segments, as the next start would."`
 
 	Truncate truncateCommand `cmd:"" help:"Drop the records from an offset on; no committed ones."`
 	Reset    resetCommand    `cmd:"" help:"Empty a log and have it begin at an offset; drops no committed record that its leader may lack."`

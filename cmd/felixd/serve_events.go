@@ -29,6 +29,9 @@ type storageEvent struct {
 	Fsync   string `json:"fsync"`
 	Backend string `json:"backend"`
 	Reason  string `json:"reason"`
+	// Journal is the state of the commit journal, JournalReason why there is none.
+	Journal       string `json:"commit_journal"`
+	JournalReason string `json:"commit_journal_reason"`
 }
 
 func (storageEvent) kind() string { return "storage" }
@@ -40,6 +43,10 @@ func (e storageEvent) text() string {
 	s := fmt.Sprintf("storage    %s, fsync %s, backend %s", e.Dir, e.Fsync, e.Backend)
 	if e.Reason != "" {
 		s += " (" + e.Reason + ")"
+	}
+	s += ", commit journal " + e.Journal
+	if e.JournalReason != "" {
+		s += " (" + e.JournalReason + ")"
 	}
 	if e.Default {
 		s += "\n           nobody named a directory, so this is the default one; --dir or FELIX_DURABLE_STORAGE_DIR names another"

@@ -200,6 +200,7 @@ func (s *server) announce() {
 	backend := storageEvent{Dir: s.config.broker.Root, Default: s.config.defaultDir, Fsync: fsyncText(s.config.broker.Engine, s.config.broker.Root)}
 	if store := s.broker.Store(); store != nil {
 		backend.Backend, backend.Reason = backendName(store.Backend()), store.Backend().Reason
+		backend.Journal, backend.JournalReason = store.Journal().State, store.Journal().Reason
 	}
 	health := s.broker.Health()
 	counts := streamsEvent{Unavailable: len(health.Unavailable)}

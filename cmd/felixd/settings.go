@@ -30,6 +30,8 @@ type storageFlags struct {
 	RolloverThresholdPercent string  `name:"rollover-threshold-percent" env:"FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT" placeholder:"PERCENT" group:"storage" help:"${FELIX_DURABLE_ROLLOVER_THRESHOLD_PERCENT}"`
 	MaxOvershootPercent      string  `name:"max-overshoot-percent" env:"FELIX_DURABLE_MAX_OVERSHOOT_PERCENT" placeholder:"PERCENT" group:"storage" help:"${FELIX_DURABLE_MAX_OVERSHOOT_PERCENT}"`
 	recoveryFlags
+	CommitJournal        string  `name:"commit-journal" env:"FELIX_DURABLE_COMMIT_JOURNAL" placeholder:"off|auto|require" group:"storage" help:"${FELIX_DURABLE_COMMIT_JOURNAL}"`
+	CommitJournalBytes   string  `name:"commit-journal-bytes" env:"FELIX_DURABLE_COMMIT_JOURNAL_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_COMMIT_JOURNAL_BYTES}"`
 	ProducerDigests      rawBool `name:"producer-digests" env:"FELIX_DURABLE_PRODUCER_DIGESTS" group:"storage" help:"${FELIX_DURABLE_PRODUCER_DIGESTS}"`
 	MarkSyncInterval     string  `name:"mark-sync-interval-ms" env:"FELIX_DURABLE_MARK_SYNC_INTERVAL_MS" placeholder:"MS" group:"storage" help:"${FELIX_DURABLE_MARK_SYNC_INTERVAL_MS}"`
 	RetentionBytes       string  `name:"retention-bytes" env:"FELIX_DURABLE_RETENTION_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_RETENTION_BYTES}"`
