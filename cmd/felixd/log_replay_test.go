@@ -109,8 +109,12 @@ func TestCommandsAboutOneShardSayWhatTheJournalHolds(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"log", "verify", "--dir", shard}, {"log", "write", "--dir", shard, "--records", "1"}, {"log", "truncate", shard, "--to", "0"},
-		{"log", "truncate", shard, "--to", "0", "--dry-run"}, {"log", "reset", shard, "--to", "7"}, {"log", "restore", shard, "--to", "0"},
+		{"log", "verify", "--dir", shard},
+		{"log", "write", "--dir", shard, "--records", "1"},
+		{"log", "truncate", shard, "--to", "0"},
+		{"log", "truncate", shard, "--to", "0", "--dry-run"},
+		{"log", "reset", shard, "--to", "7"},
+		{"log", "restore", shard, "--to", "0"},
 	} {
 		out, problems, code := tool(args...)
 		if code != exitRefused || !strings.Contains(problems, remedy) {
