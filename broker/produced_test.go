@@ -81,7 +81,9 @@ func TestAnInMemoryStreamTakesNoIdempotentProducer(t *testing.T) {
 func TestBatchesOfAProducerAreUnderWayTogether(t *testing.T) {
 	r := newRig(t)
 	s := r.create(name("orders"), broker.StreamConfig{Durable: true, Format: broker.FormatKafka})
-	batch := func(sequence uint64) engine.ProducerBatch { return engine.ProducerBatch{Producer: 7, Sequence: sequence} }
+	batch := func(sequence uint64) engine.ProducerBatch {
+		return engine.ProducerBatch{Producer: 7, Sequence: sequence}
+	}
 	messages := []broker.Message{{Key: []byte("a"), Value: []byte("1")}, {Value: []byte("2")}}
 	var under []broker.Pending
 	var want []broker.Published

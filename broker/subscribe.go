@@ -60,7 +60,14 @@ func (sub *Subscription) begin(ctx context.Context, start Start) error {
 			return err
 		}
 		logBase := h.logBase()
+		live, asOf := h.liveOffset(ctx)
 		h.mu.Lock()
+		if h.newestInRingLocked() {
+			live = h.mu.next
+		} else if h.mu.next != asOf {
+			h.mu.Unlock()
+			continue // the log was cut or a generation began since; both are rare
+		}
 		// An in-memory stream's base is its ring's, which the lock holds still.
 		base := min(h.baseLocked(logBase), h.mu.next)
 		switch start.kind {
@@ -76,16 +83,39 @@ func (sub *Subscription) begin(ctx context.Context, start Start) error {
 			continue // trimmed since it was resolved; the base rises each time
 		}
 		if err == nil {
-			sub.registerLocked(at)
+			sub.registerLocked(at, live)
 		}
 		h.mu.Unlock()
 		return err
 	}
 }
 
-func (sub *Subscription) registerLocked(at uint64) {
+// liveOffset is one past the newest record that readers are given, as of a view that
+// ends at next. Most often the ring has that record; else it is looked for on disk,
+// before the lock is taken. When it cannot be read, whoever comes there is told why.
+func (h *shard) liveOffset(ctx context.Context) (live, next uint64) {
+	h.mu.Lock()
+	next, known := h.mu.next, h.newestInRingLocked()
+	h.mu.Unlock()
+	if known || h.log == nil {
+		return next, next
+	}
+	live, err := h.log.LiveOffset(ctx, next)
+	if err != nil {
+		return next, next
+	}
+	return live, next
+}
+
+// newestInRingLocked says that the newest record of the view is in the ring, which
+// holds none that starts a generation.
+func (h *shard) newestInRingLocked() bool {
+	return h.mu.ring.count > 0 && h.mu.ring.end() == h.mu.next
+}
+
+func (sub *Subscription) registerLocked(at, live uint64) {
 	h := sub.shard
-	sub.start, sub.next, sub.live = at, at, h.mu.next
+	sub.start, sub.next, sub.live = at, at, live
 	h.mu.watchers = append(h.mu.watchers, sub.wake)
 	h.mu.subscriptions++
 	if h.log == nil {
@@ -101,8 +131,9 @@ func (sub *Subscription) registerLocked(at uint64) {
 // Start is the first offset that the subscription delivers.
 func (sub *Subscription) Start() uint64 { return sub.start }
 
-// Live is the shard's next offset when the subscription began: what is delivered
-// from there on was published later.
+// Live is one past the newest record there was when the subscription began: what is
+// delivered from there on was published later. Records that start a generation, which
+// are delivered to nobody, do not count, so that it may lie before the next offset.
 func (sub *Subscription) Live() uint64 { return sub.live }
 
 // Next waits for records and gives them in order, without a gap. The Delivery's
