@@ -33,6 +33,7 @@ func must[T any](value T, err error) T {
 func notMet() []string {
 	return []string{
 		"*engine.IdentityError", "*engine.RegistrationError",
+		"*engine.JournalPendingError", "*engine.JournalUnavailableError",
 		"*engine.BelowCommitError", "*engine.DivergedError", "*engine.HistoryError", "*engine.OutsideLogError",
 		"*engine.OffsetMismatchError", "*engine.ShipmentGapError",
 	}
