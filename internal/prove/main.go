@@ -278,7 +278,21 @@ func (s scale) enumeration(out io.Writer, run bubble.Runner, t *totals) error {
 	} else {
 		fmt.Fprintf(out, "\n== every workload of up to %d operations\n", s.ops)
 	}
-	r, err := enumerate.Run(out, enumerate.Options{OpsMax: s.ops, Bubble: run, Only: s.enumerated})
+	o := enumerate.Options{OpsMax: s.ops, Bubble: run, Only: s.enumerated}
+	if err := enumerateAs(out, o, t); err != nil || s.enumerated != "" {
+		return err
+	}
+	fmt.Fprintf(out, "\n== the same with a commit journal, of up to %d operations\n", min(s.ops, journaledOpsMax))
+	o.OpsMax, o.Journaled = min(s.ops, journaledOpsMax), true
+	return enumerateAs(out, o, t)
+}
+
+// journaledOpsMax bounds the workloads with a journal: nearly every disk of theirs is
+// another one, and is opened.
+const journaledOpsMax = 2
+
+func enumerateAs(out io.Writer, o enumerate.Options, t *totals) error {
+	r, err := enumerate.Run(out, o)
 	for _, failure := range r.Failures {
 		fmt.Fprintln(out, failure)
 	}

@@ -37,10 +37,22 @@ func Operations() []Operation {
 // Case is one workload with one configuration, and, when set, one of its crash
 // points and one of its states; -1 stands for all.
 type Case struct {
-	Mode         engine.FsyncMode
-	Roll         Roll
+	Mode engine.FsyncMode
+	Roll Roll
+	// Journaled commits through a journal, which is for on_commit.
+	Journaled    bool
 	Workload     []Operation
 	Point, State int
+}
+
+// throughJournal follows the mode of a case that commits through a journal.
+const throughJournal = "+journal"
+
+func modeText(mode engine.FsyncMode, journaled bool) string {
+	if journaled {
+		return mode.String() + throughJournal
+	}
+	return mode.String()
 }
 
 // String is the case as ParseCase reads it: on_commit/inline/append,roll/12/3.
@@ -49,7 +61,7 @@ func (c Case) String() string {
 	for i, op := range c.Workload {
 		names[i] = string(op)
 	}
-	s := fmt.Sprintf("%v/%s/%s", c.Mode, c.Roll, strings.Join(names, ","))
+	s := fmt.Sprintf("%s/%s/%s", modeText(c.Mode, c.Journaled), c.Roll, strings.Join(names, ","))
 	if c.Point >= 0 {
 		s += "/" + strconv.Itoa(c.Point)
 	}
@@ -66,9 +78,13 @@ func ParseCase(text string) (Case, error) {
 	if len(parts) < 3 || len(parts) > 5 {
 		return c, fmt.Errorf("%q is no case: mode/roll/operation,operation/point/state", text)
 	}
-	mode, err := engine.ParseFsyncMode(parts[0])
+	name, journaled := strings.CutSuffix(parts[0], throughJournal)
+	mode, err := engine.ParseFsyncMode(name)
 	if err != nil {
 		return c, fmt.Errorf("case %q: %w", text, err)
+	}
+	if c.Journaled = journaled; journaled && mode != engine.FsyncOnCommit {
+		return c, fmt.Errorf("case %q: a journal is for on_commit", text)
 	}
 	c.Mode, c.Roll = mode, Roll(parts[1])
 	if !slices.Contains(Rolls(), c.Roll) {

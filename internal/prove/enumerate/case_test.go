@@ -14,9 +14,10 @@ import (
 
 func TestACaseIsReadAsItIsWritten(t *testing.T) {
 	for _, c := range []Case{
-		{engine.FsyncNone, Inline, nil, -1, -1},
-		{engine.FsyncPeriodic, LateSeal, []Operation{Append}, 0, -1},
-		{engine.FsyncOnCommit, Background, Operations(), 12, 3},
+		{engine.FsyncNone, Inline, false, nil, -1, -1},
+		{engine.FsyncPeriodic, LateSeal, false, []Operation{Append}, 0, -1},
+		{engine.FsyncOnCommit, Background, false, Operations(), 12, 3},
+		{engine.FsyncOnCommit, Inline, true, []Operation{Append, Seal}, 4, -1},
 	} {
 		got, err := ParseCase(c.String())
 		if err != nil || !reflect.DeepEqual(got, c) {
@@ -32,6 +33,7 @@ func TestWhatIsNoCaseIsRefused(t *testing.T) {
 		"none/inline/append/1/2/3":         "is no case",
 		"sometimes/inline/append":          "sometimes",
 		"none/sideways/append":             "no kind of roll",
+		"none+journal/inline/append":       "a journal is for on_commit",
 		"none/inline/append,forget":        "no operation",
 		"none/inline/append/first":         "no number",
 		"none/inline/append/1/-2":          "no number",

@@ -92,6 +92,23 @@ func TestNothingAcknowledgedIsLostByWorkloadsOfThreeOperations(t *testing.T) {
 	}
 }
 
+func TestNothingAcknowledgedIsLostByAnyShortWorkloadWithAJournal(t *testing.T) {
+	o := Options{OpsMax: 2, Journaled: true}
+	switch {
+	case raced, testing.Short():
+		o.OpsMax = 1
+	case long():
+		o.OpsMax = 3
+	}
+	r := enumerated(t, o)
+	if want := workloadsUpTo(o.OpsMax) * len(Rolls()); r.Workloads != want || r.Sampled > 0 {
+		t.Errorf("%d workloads of %d were run, %d crash points sampled", r.Workloads, want, r.Sampled)
+	}
+	if r.Short == 0 || r.Entries == 0 {
+		t.Errorf("%d states are short, %d batches went through the journal", r.Short, r.Entries)
+	}
+}
+
 func TestNothingDurableIsLostWhenPagesTearAndLengthsLieBetween(t *testing.T) {
 	o := Options{
 		OpsMax: 2,

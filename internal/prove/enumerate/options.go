@@ -46,6 +46,9 @@ type Options struct {
 	// Modes and Rolls, each with each. Default: all.
 	Modes []engine.FsyncMode
 	Rolls []Roll
+	// Journaled has every case commit through a journal, whose files are there already.
+	// Modes is on_commit then.
+	Journaled bool
 	// Bound says which states of each crash point are told apart. Its zero value
 	// is whole pages, and the durable and the current length of each file.
 	// StatesMax defaults to 4096 per crash point.
@@ -80,6 +83,9 @@ const (
 func (o Options) withDefaults() Options {
 	if o.OpsMax == 0 {
 		o.OpsMax = defaultOpsMax
+	}
+	if o.Journaled {
+		o.Modes = []engine.FsyncMode{engine.FsyncOnCommit}
 	}
 	if len(o.Modes) == 0 {
 		o.Modes = Modes()

@@ -36,7 +36,9 @@ func Run(out io.Writer, o Options) (Result, error) {
 func (o Options) cases(yield func(Case)) {
 	for _, mode := range o.Modes {
 		for _, roll := range o.Rolls {
-			workloads(o.OpsMax, func(w []Operation) { yield(Case{mode, roll, w, -1, -1}) })
+			workloads(o.OpsMax, func(w []Operation) {
+				yield(Case{Mode: mode, Roll: roll, Journaled: o.Journaled, Workload: w, Point: -1, State: -1})
+			})
 		}
 	}
 }
@@ -78,7 +80,7 @@ type outcome struct {
 // visit runs a workload and judges every state of its crash points.
 func visit(c Case, o Options, known *cache) outcome {
 	w := newWorkload(c, o)
-	found := outcome{Case: c, Row: Row{Mode: c.Mode, Roll: c.Roll, Workloads: 1}}
+	found := outcome{Case: c, Row: Row{Mode: c.Mode, Roll: c.Roll, Journaled: c.Journaled, Workloads: 1}}
 	failed := errors.New("the bubble did not run the workload to its end")
 	o.Bubble(func() { failed = w.run() })
 	if failed != nil {
@@ -107,8 +109,13 @@ func (found *outcome) judge(m moment, o Options, known *cache) {
 		if found.State >= 0 && found.State != n {
 			continue
 		}
-		k := verdictKey{state.Digest(), expected, int(found.Case.Mode)<<1 | config}
-		j, fresh := known.verdict(k, func() (Verdict, error) { return judge(found.Case, o, state, m.expect) })
+		// A journal is replayed whether those who open it go on with it or not.
+		opener, key := found.Case, int(found.Case.Mode)<<1|config
+		if opener.Journaled = opener.Journaled && n%2 == 0; opener.Journaled {
+			key = -1 - key
+		}
+		k := verdictKey{state.Digest(), expected, key}
+		j, fresh := known.verdict(k, func() (Verdict, error) { return judge(opener, o, state, m.expect) })
 		found.States++
 		if fresh {
 			found.Opened++

@@ -13,8 +13,9 @@ import (
 
 // Row counts what was found with one fsync mode and one kind of roll.
 type Row struct {
-	Mode engine.FsyncMode
-	Roll Roll
+	Mode      engine.FsyncMode
+	Roll      Roll
+	Journaled bool
 	// Workloads, and their CrashPoints: those of their last operations.
 	Workloads, CrashPoints int
 	// States is how many disks the crash points may leave, equal ones of one
@@ -42,6 +43,8 @@ type Deeds struct {
 	// Cut counts truncations that cut something, CutBelowBase those that emptied
 	// the log below where it began.
 	Cut, CutBelowBase int
+	// Entries counts the batches that a journal committed.
+	Entries int
 }
 
 func (d *Deeds) plus(o Deeds) {
@@ -52,6 +55,7 @@ func (d *Deeds) plus(o Deeds) {
 	d.Trimmed += o.Trimmed
 	d.Cut += o.Cut
 	d.CutBelowBase += o.CutBelowBase
+	d.Entries += o.Entries
 }
 
 func (r *Row) add(v Verdict) {
@@ -98,10 +102,12 @@ type Result struct {
 }
 
 func (r *Result) count(o outcome, failuresKept int) {
-	at := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Mode == o.Row.Mode && row.Roll == o.Row.Roll })
+	at := slices.IndexFunc(r.Rows, func(row Row) bool {
+		return row.Mode == o.Row.Mode && row.Roll == o.Row.Roll && row.Journaled == o.Row.Journaled
+	})
 	if at < 0 {
 		at = len(r.Rows)
-		r.Rows = append(r.Rows, Row{Mode: o.Row.Mode, Roll: o.Row.Roll})
+		r.Rows = append(r.Rows, Row{Mode: o.Row.Mode, Roll: o.Row.Roll, Journaled: o.Row.Journaled})
 	}
 	r.Rows[at].plus(o.Row)
 	room := min(len(o.failures), failuresKept-len(r.Failures))
@@ -129,7 +135,7 @@ func (r Result) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "fsync\troll\tworkloads\tcrash points\tsampled\tstates\topened\twhole\tshort\tlost\trefused")
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%v\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", row.Mode, row.Roll, row.Workloads, row.CrashPoints,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", modeText(row.Mode, row.Journaled), row.Roll, row.Workloads, row.CrashPoints,
 			row.Sampled, row.States, row.Opened, row.Whole, row.Short, row.Lost, row.Refused)
 	}
 	if err := w.Flush(); err != nil {

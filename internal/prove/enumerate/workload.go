@@ -61,6 +61,9 @@ func config(c Case, fs device.FS, queue device.Queue) engine.Config {
 	if c.Roll != Inline {
 		e.RolloverThresholdPercent = thresholdPercent
 	}
+	if c.Journaled {
+		e.Journal, e.JournalBytes = engine.JournalRequire, engine.JournalBytesMin
+	}
 	e.NowMicros = func() uint64 { return 1_700_000_000_000_000 }
 	e.Logger = slog.New(slog.DiscardHandler)
 	e.FS, e.Queue = fs, queue
@@ -115,6 +118,9 @@ type workload struct {
 func newWorkload(c Case, o Options) *workload {
 	w := &workload{Case: c, o: o, disk: simdisk.New()}
 	w.disk.MakeDir(root)
+	if c.Journaled {
+		w.disk = withJournal(c, w.disk)
+	}
 	w.queue = newHeldQueue(w.disk, c.Roll == LatePreparation || c.Roll == LateSeal)
 	queue := device.Queue(w.queue)
 	if o.Wrap != nil {
@@ -124,6 +130,20 @@ func newWorkload(c Case, o Options) *workload {
 	w.cfg.FsyncInterval, w.cfg.MarkSyncInterval = fsyncInterval, markSyncInterval
 	w.disk.BeforeChange(w.crashPoint)
 	return w
+}
+
+// withJournal gives a disk with the files of a journal and an empty log: making them
+// writes more pages than there are states to try.
+func withJournal(c Case, disk *simdisk.Disk) *simdisk.Disk {
+	queue := disk.NewQueue(simdisk.QueueOptions{})
+	store, _, err := open(config(c, disk, queue))
+	if err == nil {
+		err = errors.Join(store.Close(context.Background()), queue.Close())
+	}
+	if err != nil {
+		panic(fmt.Sprintf("enumerate: no journal on an empty disk: %v", err))
+	}
+	return disk.Crash(simdisk.CrashOptions{})
 }
 
 // run takes the crash points of the last operation. It has to be called in a
@@ -245,6 +265,7 @@ func (w *workload) close() error {
 	w.deeds.RollsBackground += int(stats.RollsBackground)
 	w.deeds.RollsDiscarded += int(stats.RollsDiscarded)
 	w.deeds.Trimmed += int(stats.RetentionSegments)
+	w.deeds.Entries += int(stats.JournalEntries)
 	return err
 }
 
