@@ -41,6 +41,22 @@ type files struct {
 }
 
 // open makes the directory, durably, and lists the definitions in it.
+//
+// A change that was answered is on the device: whoever answered had flushed the file and
+// the directory. One that was not answered may have happened or not, and a start takes
+// what it sees for what happened. What a process left that died before its flush is
+// flushed here, once for all names, before anything is served; that costs two flushes a
+// start. After a flush that failed, the kernel may count a name as clean that the device
+// does not hold, and only writing the file again would help:
+//
+//   - For a deletion under way that is done (carryOut): it goes on from here, and a
+//     stream must not come back without its shards. Markers are written again too, by
+//     the engine, as their names in .streams/ and its own name are flushed by each change
+//     of one.
+//   - For other definitions it is not. There may be many, a full disk must not keep
+//     streams from being served, and no record is at stake: a power loss may take the
+//     stream's name, or a change of it, that nobody was told of, and when it is made
+//     again its shards are found with all that was acknowledged in them.
 func (f *files) open(root string) ([]string, error) {
 	f.dir = root
 	for part := range strings.SplitSeq(DefinitionsDir, "/") {

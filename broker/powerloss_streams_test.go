@@ -267,3 +267,70 @@ func carriedOnAfterAFailedFlush(t *testing.T, prepare func(*broker.Broker) error
 		t.Error(err)
 	}
 }
+
+// The name of a definition may be seen and not be on the device: the flush of its
+// directory failed, and the process ended before it took the name back. Creating the
+// stream was not answered, so that it may be there or not; what is acknowledged once it
+// is served is there again when it is created again.
+func TestRecordsOfAStreamWhoseNameAFormerProcessCouldNotFlushAreNotLost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	disk := simdisk.New()
+	disk.MakeDir("/data")
+	b, err := live(ctx, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := creating(name("s"), broker.StreamConfig{Durable: true})
+	disk.FailSync(simdisk.SyncFault{Dirs: true, Path: func(path string) bool { return strings.HasSuffix(path, broker.DefinitionsDir) }})
+	var killed *simdisk.Disk // right before the name is taken back, which is the last change of it
+	disk.BeforeChange(func(c simdisk.Change) {
+		if strings.HasSuffix(c.Path, ".json") {
+			killed = disk.Crash(simdisk.CrashOptions{Kind: simdisk.ProcessDeath})
+		}
+	})
+	if err := create(b.Broker); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	disk.BeforeChange(nil)
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := live(ctx, killed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := publishing(name("s"), 0, "a", "b")(next.Broker); err != nil {
+		t.Fatal(err)
+	}
+	whole := describe(ctx, next.Broker)
+	var images []*simdisk.Disk
+	for seed := range uint64(16) {
+		images = append(images, killed.Crash(simdisk.CrashOptions{Seed: seed}))
+	}
+	if err := next.end(); err != nil {
+		t.Error(err)
+	}
+	gone := 0
+	for seed, image := range images {
+		last, err := live(ctx, image)
+		if err != nil {
+			t.Fatal(seed, err)
+		}
+		if describe(ctx, last.Broker) == "" {
+			gone++
+		}
+		if err := create(last.Broker); err != nil {
+			t.Fatal(seed, err)
+		}
+		if got := describe(ctx, last.Broker); got != whole {
+			t.Errorf("seed %d: there is\n%swant\n%s", seed, got, whole)
+		}
+		if err := last.end(); err != nil {
+			t.Error(seed, err)
+		}
+	}
+	if gone == 0 || gone == len(images) {
+		t.Errorf("the name was gone %d times of %d", gone, len(images))
+	}
+}
