@@ -67,8 +67,6 @@ func cases() map[string]errorCase {
 		"engine.DeletingError":           {&engine.DeletingError{}, codeKafkaStorageError},
 		"engine.LogError":                {&engine.LogError{Err: fs.ErrPermission}, codeKafkaStorageError},
 		"engine.BackendLostError":        {&engine.BackendLostError{Cause: cause}, codeKafkaStorageError},
-		"engine.JournalPendingError":     {&engine.JournalPendingError{}, codeKafkaStorageError},
-		"engine.JournalUnavailableError": {&engine.JournalUnavailableError{}, codeKafkaStorageError},
 
 		"auth.DeniedError": {&auth.DeniedError{}, codeSASLAuthenticationFailed},
 		"auth.BusyError":   {&auth.BusyError{}, codeSASLAuthenticationFailed},
