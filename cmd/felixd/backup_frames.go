@@ -302,28 +302,6 @@ func (v *journalView) last() uint64 {
 	return v.frames[len(v.frames)-1].Sequence
 }
 
-// fencedSince says whether a later view tells that records of a shard were given up
-// in a segment, or later ones, after this view. known is false when frames in between
-// are not needed any more and may be gone.
-func (v *journalView) fencedSince(later *journalView, shard string, segment uint64) (fenced, known bool, err error) {
-	if later == nil || later.current != v.current || len(later.frames) == 0 || later.frames[0].Sequence > v.last()+1 {
-		return false, false, nil
-	}
-	for _, n := range later.shards[shard] {
-		if later.frames[n].Sequence <= v.last() {
-			continue
-		}
-		err := later.each(n, func(e *journal.Entry) error {
-			fenced = fenced || e.Kind == journal.Fence && e.Segment >= segment
-			return nil
-		})
-		if err != nil {
-			return false, false, err
-		}
-	}
-	return fenced, true, nil
-}
-
 // journalRefused is the error for a plan that refuses.
 func journalRefused(plan *recovery.JournalPlan) error {
 	return &recovery.JournalRefusedError{Root: plan.Root, Refusals: plan.Refusals, More: plan.More}

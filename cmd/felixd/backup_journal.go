@@ -56,19 +56,79 @@ func (c *copier) dropView() error {
 	return v.close()
 }
 
-// bringOver puts into a copied shard what only the journal held.
-func (c *copier) bringOver(shard string, v *journalView, e *copiedEvent) (err error) {
-	name := filepath.Base(shard)
-	if v == nil || len(v.shards[name]) == 0 {
+// shardJournal is a journal in the copy that is about one shard alone: what a view
+// holds of it, in the order of the view. Frames are written over while segments are
+// copied, so it is made before.
+type shardJournal struct {
+	shard string // below the root
+	dir   string
+	// current and last are the view's.
+	current journal.Current
+	last    uint64
+	w       journalWriter
+}
+
+// setAside copies what the journal holds of a shard, as of now; nil when that is
+// nothing.
+func (c *copier) setAside(shard string) (*shardJournal, error) {
+	for range viewAttempts {
+		v, err := c.journalOf(shard)
+		if v == nil || err != nil || len(v.shards[filepath.Base(shard)]) == 0 {
+			return nil, err
+		}
+		s := &shardJournal{
+			shard: shard, dir: filepath.Join(c.to, filepath.Dir(shard), journal.DirName), current: v.current, last: v.last(),
+			w: journalWriter{header: journal.Header{Epoch: v.current.Epoch, OldestNeeded: 1}},
+		}
+		err = s.fill(v)
+		if !errors.Is(err, errOverwritten) {
+			return s, err
+		}
+		if err := errors.Join(s.remove(), c.dropView()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errMoved
+}
+
+func (s *shardJournal) fill(v *journalView) error {
+	if err := errors.Join(os.RemoveAll(s.dir), os.Mkdir(s.dir, 0o700)); err != nil {
+		return err
+	}
+	return s.append(func() error { return s.w.shard(filepath.Base(s.shard), v) })
+}
+
+// append adds frames.
+func (s *shardJournal) append(write func() error) (err error) {
+	s.w.f, err = os.OpenFile(filepath.Join(s.dir, journal.FileName(0)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(), s.w.f.Close())
+}
+
+// remove takes the journal from the copy; nil is none.
+func (s *shardJournal) remove() error {
+	if s == nil {
 		return nil
 	}
-	root := filepath.Join(c.to, filepath.Dir(shard))
-	dir := filepath.Join(root, journal.DirName)
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := c.writeJournal(dir, shard, v); err != nil {
-		return moved(err)
+	return os.RemoveAll(s.dir)
+}
+
+// bringOver puts into a copied shard what only the journal held. Segments that
+// retention took meanwhile are fenced off.
+func (c *copier) bringOver(s *shardJournal, e *copiedEvent) error {
+	if s == nil {
+		return nil
 	}
-	plan, err := recovery.InspectJournal(c.fs(), root, c.policy)
+	if err := s.append(func() error { return s.w.fence(filepath.Join(c.to, s.shard)) }); err != nil {
+		return err
+	}
+	current := journal.Current{Epoch: s.current.Epoch, Files: 1, FileBytes: s.w.bytes}
+	if err := os.WriteFile(filepath.Join(s.dir, journal.CurrentName), current.AppendTo(nil), 0o600); err != nil {
+		return err
+	}
+	plan, err := recovery.InspectJournal(c.fs(), filepath.Dir(s.dir), c.policy)
 	switch {
 	case err != nil || plan == nil:
 		return err
@@ -77,37 +137,10 @@ func (c *copier) bringOver(shard string, v *journalView, e *copiedEvent) (err er
 	case plan.BytesMissing() == 0:
 		return nil
 	}
-	if err := c.stillThere(shard, dir, v); err != nil {
-		return moved(err)
-	}
-	return c.replay(root, shard, v.current.Epoch, e)
-}
-
-// moved has the shard copied again when a frame was written over meanwhile.
-func moved(err error) error {
-	if errors.Is(err, errOverwritten) {
-		return errors.Join(errMoved, err)
-	}
-	return err
-}
-
-// writeJournal makes a journal in the copy that is about one shard alone, in the order
-// of the view. Segments that retention took since are fenced off.
-func (c *copier) writeJournal(dir, shard string, v *journalView) error {
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+	if err := c.stillThere(s); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, journal.FileName(0)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	w := journalWriter{f: f, header: journal.Header{Epoch: v.current.Epoch, OldestNeeded: 1}}
-	err = errors.Join(w.shard(filepath.Base(shard), v), w.fence(filepath.Join(c.to, shard)), f.Close())
-	if err != nil {
-		return err
-	}
-	current := journal.Current{Epoch: v.current.Epoch, Files: 1, FileBytes: w.bytes}
-	return os.WriteFile(filepath.Join(dir, journal.CurrentName), current.AppendTo(nil), 0o600)
+	return c.replay(s, e)
 }
 
 // journalWriter writes frames that hold the entries of one shard.
@@ -165,25 +198,25 @@ func (w *journalWriter) write(frame []byte, entries uint32) error {
 // gave up records meanwhile.
 const stillThereAttempts = 10
 
-// stillThere says with errMoved that what the journal in dir holds of a shard may have
-// been cut from it after the view was taken. It was not where the shard's own segments
-// hold it now; and not if the journal, of which nothing was written over, has no
-// fence since.
-func (c *copier) stillThere(shard, dir string, v *journalView) error {
+// stillThere says with errMoved that what was set aside of a shard may have been cut
+// from it since. It was not where the shard's own segments hold it now; and not if the
+// journal, of which nothing was written over, has no fence since.
+func (c *copier) stillThere(s *shardJournal) error {
 	for range stillThereAttempts {
-		lacking, err := c.lacking(shard, dir)
+		lacking, err := c.lacking(s)
 		if err != nil || lacking == math.MaxUint64 {
 			return err
 		}
-		later, err := viewJournal(filepath.Dir(v.dir))
+		later, err := viewJournal(filepath.Dir(filepath.Join(c.from, s.shard)))
 		if err != nil {
 			return err
 		}
-		fenced, known, err := v.fencedSince(later, filepath.Base(shard), lacking)
+		fenced, known, err := s.fencedSince(later, lacking)
 		if later != nil {
 			err = errors.Join(err, later.close())
 		}
 		switch {
+		case errors.Is(err, errOverwritten):
 		case err != nil:
 			return err
 		case fenced:
@@ -195,10 +228,33 @@ func (c *copier) stillThere(shard, dir string, v *journalView) error {
 	return errMoved
 }
 
-// lacking is the oldest segment of a shard that lacks something of the journal in dir,
-// math.MaxUint64 when none does. Segments that retention took lack nothing.
-func (c *copier) lacking(shard, dir string) (oldest uint64, err error) {
-	v, err := viewJournal(filepath.Dir(dir))
+// fencedSince says whether a later view tells that records of the shard were given up
+// in a segment, or later ones, since it was set aside. known is false when frames in
+// between are not needed any more and may be gone.
+func (s *shardJournal) fencedSince(later *journalView, segment uint64) (fenced, known bool, err error) {
+	if later == nil || later.current != s.current || len(later.frames) == 0 || later.frames[0].Sequence > s.last+1 {
+		return false, false, nil
+	}
+	name := filepath.Base(s.shard)
+	for _, n := range later.shards[name] {
+		if later.frames[n].Sequence <= s.last {
+			continue
+		}
+		err := later.each(n, func(e *journal.Entry) error {
+			fenced = fenced || e.Kind == journal.Fence && e.Shard == name && e.Segment >= segment
+			return nil
+		})
+		if err != nil {
+			return false, false, err
+		}
+	}
+	return fenced, true, nil
+}
+
+// lacking is the oldest segment of the shard that lacks something of what was set
+// aside, math.MaxUint64 when none does. Segments that retention took lack nothing.
+func (c *copier) lacking(s *shardJournal) (oldest uint64, err error) {
+	v, err := viewJournal(filepath.Dir(s.dir))
 	if err != nil || v == nil {
 		return math.MaxUint64, err
 	}
@@ -210,7 +266,7 @@ func (c *copier) lacking(shard, dir string) (oldest uint64, err error) {
 				maps.DeleteFunc(lack, func(id uint64, _ bool) bool { return id <= e.Segment })
 				return nil
 			}
-			there, err := hasBytes(filepath.Join(c.from, shard), e)
+			there, err := hasBytes(filepath.Join(c.from, s.shard), e)
 			if !there {
 				lack[e.Segment] = true
 			}
@@ -250,23 +306,20 @@ func hasBytes(dir string, e *journal.Entry) (bool, error) {
 	return n == len(have) && bytes.Equal(have, e.Bytes), nil
 }
 
-// replay brings a copied shard up to the journal beside it.
-func (c *copier) replay(root, shard string, epoch uint64, e *copiedEvent) error {
+// replay brings a copied shard up to what was set aside of it.
+func (c *copier) replay(s *shardJournal, e *copiedEvent) error {
 	pool := fallback.Open(fallback.Options{Workers: 1})
 	defer pool.Close()
 	// Written and flushed, which every filesystem can do.
 	disk := recovery.Disk{FS: c.fs(), Queue: pool, NoDsync: true}
-	dir := filepath.Join(c.to, shard)
+	dir := filepath.Join(c.to, s.shard)
 	before, err := weigh(dir)
 	if err != nil {
 		return err
 	}
 	newMark := isGone(filepath.Join(dir, recovery.MarkName))
-	next := epoch + 1
-	if next == 0 {
-		next = 1
-	}
-	if _, err := recovery.ReplayJournal(disk, root, c.policy, next); err != nil {
+	next := max(s.current.Epoch+1, 1) // another one, and not 0
+	if _, err := recovery.ReplayJournal(disk, filepath.Dir(s.dir), c.policy, next); err != nil {
 		return err
 	}
 	after, err := weigh(dir)

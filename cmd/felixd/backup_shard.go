@@ -64,7 +64,7 @@ func (c *copier) copyShard(name string) error {
 // small files first, then the segments, oldest first, then their indexes, and then
 // what only the commit journal holds, as of between the small files and the segments.
 // What is derived from the records is made to fit those that the copy has.
-func (c *copier) copyOnce(name string, e *copiedEvent) (*recovery.Plan, error) {
+func (c *copier) copyOnce(name string, e *copiedEvent) (plan *recovery.Plan, err error) {
 	dir := filepath.Join(c.from, name)
 	began, err := os.Stat(dir)
 	if err != nil {
@@ -80,7 +80,8 @@ func (c *copier) copyOnce(name string, e *copiedEvent) (*recovery.Plan, error) {
 	if err := c.copySmall(name, e); err != nil {
 		return nil, err
 	}
-	view, err := c.journalOf(name)
+	aside, err := c.setAside(name)
+	defer joined(&err, aside.remove)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +92,10 @@ func (c *copier) copyOnce(name string, e *copiedEvent) (*recovery.Plan, error) {
 	if err := c.copyIndexes(name, e); err != nil {
 		return nil, err
 	}
-	if err := c.bringOver(name, view, e); err != nil {
+	if err := c.bringOver(aside, e); err != nil {
 		return nil, err
 	}
-	plan, err := c.inspect(name)
+	plan, err = c.inspect(name)
 	if err != nil {
 		return nil, err
 	}
