@@ -72,6 +72,9 @@
 //   - The snapshot of producers is taken at the staged tail that a roll's segment
 //     begins at, and written when the records below are durable. One that tells
 //     of other records is removed, durably, before the log is used or used again.
+//   - No entry of offload.manifest names records whose offsets others have taken: a
+//     cut takes it out, durably, before any segment is touched. An index of a cache's
+//     keys goes with the snapshot of producers.
 //   - What a log promised to a leader is on the device before the answer, the
 //     ballot before replica. A generation is noted in epochs before its first
 //     record is written and goes from there after its records did; one past the
@@ -110,8 +113,9 @@
 //
 //	Log.maintenance   truncation, seal, retention, close: one at a time; never
 //	                  taken by an appender, held across disk work
-//	Log.sidecars      the turn of writing replica, ballot and epochs; held across
-//	                  disk work, by exclusive work that cuts records throughout
+//	Log.sidecars      the turn of writing replica, ballot, epochs and
+//	                  offload.manifest; held across disk work, by exclusive work
+//	                  that cuts records throughout
 //	Log.mu            everything an appender touches; never held across disk work
 //	commitJournal.mu  the next frame and what frames are needed for; never held
 //	                  across disk work

@@ -20,7 +20,9 @@ func (s *Snapshot) readOffload(disk device.FS) error {
 	var damaged *sidecar.DecodeError
 	switch {
 	case errors.As(err, &damaged):
-		s.OffloadProblem = damaged
+		named := *damaged
+		named.Path = "" // the refusal says where it lies
+		s.OffloadProblem = &named
 	case err != nil:
 		return err
 	case manifest != nil:
