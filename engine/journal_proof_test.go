@@ -15,6 +15,7 @@ import (
 	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
+	"felix.local/felix/sidecar"
 )
 
 // smallestJournal has a journal whose files are used again soon.
@@ -314,28 +315,33 @@ func simContent(t testing.TB, disk *simdisk.Disk, path string) []byte {
 	return b
 }
 
-// A generation whose first record only the journal holds is known after a replay.
+// A generation that begins among records that only the journal holds is known after a
+// replay.
 func TestAGenerationWhoseRecordsLagIsKnownAfterAReplay(t *testing.T) {
 	r := newSimRig(t, journaled, smallestJournal)
-	if err := appendEach(r.ctx, r.log, 5, journalWorldBytes); err != nil {
+	const former, newest, begins, tail = 7, 8, 4, 6
+	shipment := engine.Shipment{
+		Generation: newest, Leader: "broker-1", Tail: tail,
+		Generations: []sidecar.Epoch{{Generation: former, Start: 0}, {Generation: newest, Start: begins}},
+	}
+	for offset := range uint64(tail) {
+		shipment.Records = append(shipment.Records, segment.Record{Offset: offset, Payload: payload(offset, journalWorldBytes)})
+	}
+	if err := r.log.ApplyShipment(r.ctx, shipment); err != nil {
 		t.Fatal(err)
 	}
-	const generation, leader = 7, "broker-1"
-	if _, err := r.log.AcceptGeneration(r.ctx, generation, leader); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := r.log.StartGeneration(r.ctx, generation, leader); err != nil {
-		t.Fatal(err)
+	if n := r.store.Stats().JournalLagBytes; n < tail*journalWorldBytes {
+		t.Errorf("%d bytes lag", n)
 	}
 	image := simRigOn(t, r.disk.Crash(simdisk.CrashOptions{Seed: 1}), func(c *engine.Config) {
 		*c = r.cfg
 		c.Journal = engine.JournalOff
 	})
-	if tail := image.log.TailOffset(); tail != 6 {
-		t.Errorf("the log ends at %d, want 6", tail)
-	}
-	if got, known := image.log.GenerationAt(5); got != generation || !known {
-		t.Errorf("record 5 is of generation %d, want %d: %+v", got, generation, image.log.Generations())
+	image.holds(image.log, tail)
+	for offset, want := range map[uint64]uint64{0: former, begins - 1: former, begins: newest, tail - 1: newest} {
+		if got, known := image.log.GenerationAt(offset); got != want || !known {
+			t.Errorf("record %d is of generation %d, want %d: %+v", offset, got, want, image.log.Generations())
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ func journaling() []Defect {
 				New:  "	next := s.intact[0].Sequence\n",
 			}},
 			Caught: []Check{
-				{Package: journalTests, Test: "TestChain", Says: "--- FAIL: TestChain/stale_frames_of_a_file_used_again"},
+				{Package: journalTests, Test: "TestChain", Says: `chain \[.*\], want \[`},
 			},
 		},
 		{
@@ -250,15 +250,17 @@ func journaling() []Defect {
 	if _, err := s.openDir(ctx, dir, key.Label(), opts); err != nil {
 		return nil, err
 	}
-	if err := s.replayJournal(); err != nil {
-		return nil, err
+	if s.journal.state.Load() != journalReady {
+		if err := s.replayJournal(); err != nil {
+			return nil, err
+		}
 	}
 	return s.openDir(ctx, dir, key.Label(), opts)
 `,
 				},
 			},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestAGenerationWhoseRecordsLagIsKnownAfterAReplay", Says: "record 5 is of generation 0, want 7"},
+				{Package: engineTests, Test: "TestAGenerationWhoseRecordsLagIsKnownAfterAReplay", Says: "record 5 is of generation 7, want 8|is of generation 0, want"},
 			},
 		},
 	}
