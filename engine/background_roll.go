@@ -151,7 +151,7 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 		// An index that a crash left under this id must not shine through.
 		indexStale: true,
 		builder:    segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
-		reserve:    reservation{bytes: p.reserved},
+		reserve:    reservation{bytes: p.reserved, backed: p.reserved},
 	}, true)
 	l.store.counters.rolls.Add(1)
 	l.store.counters.rollsBackground.Add(1)

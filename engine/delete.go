@@ -27,9 +27,10 @@ const deletedDir = ".deleted"
 //
 // Order, so that any crash leaves the shard whole or gone:
 //
-//  0. the commit journal is told that it holds nothing of the shard: a start would
-//     miss what it holds bytes for;
-//  1. .deleted is there, durably;
+//  1. .deleted is there, durably, and the commit journal is told that it holds nothing
+//     of the shard: a start would miss what it holds bytes for. Of a log that was
+//     poisoned before its segments held what was acknowledged, a crash from here on may
+//     leave what they do hold;
 //  2. the shard's directory is renamed into it;
 //  3. the root is flushed, then .deleted. The other way round a filesystem that
 //     does not take a rename as one step could leave the shard under both names;
@@ -45,13 +46,10 @@ func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
 		err = l.closeForDeletion(ctx)
 	}
 	if err == nil {
-		err = s.journal.fence(name, allSegments)
-	}
-	if err == nil && l != nil {
-		s.journal.forget(l)
+		err = s.moveAway(ctx, name)
 	}
 	if err == nil {
-		err = s.moveAway(ctx, name)
+		s.journal.forget(name)
 	}
 	s.settleDeletion(name, err)
 	switch {
@@ -124,6 +122,9 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 	}
 	to, err := s.freeName(filepath.Join(bin, name))
 	if err != nil {
+		return err
+	}
+	if err := s.journal.fence(name, allSegments); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(dir, to); err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,9 +79,15 @@ const (
 	journalClosed
 )
 
-// journaledShard is the highest sequence with an entry of a shard, and with one of
-// a segment that it has left behind.
-type journaledShard struct{ last, sealed uint64 }
+// journaledShard is what frames hold of a shard.
+type journaledShard struct {
+	// last is the highest sequence with an entry, sealed that with one of a segment
+	// that was left behind; 0 for none.
+	last, sealed uint64
+	// lowest is the lowest segment that may have entries, left the highest that was
+	// left behind.
+	lowest, left uint64
+}
 
 // journalEntry is what one log, or one fence, wants in the next frame.
 type journalEntry struct {
@@ -137,7 +144,7 @@ func (j *commitJournal) takes(l *Log, b *batch) bool {
 		return false
 	}
 	w := &l.mu.active
-	if int64(len(b.buf)) > min(journalBatchMax, j.frameMax()/2) || j.lagBytes.Load() > journalLagTotalMax || w.reserve.bytes < b.end() {
+	if int64(len(b.buf)) > min(journalBatchMax, j.frameMax()/2) || j.lagBytes.Load() > journalLagTotalMax || w.reserve.backed < b.end() {
 		return false
 	}
 	l.mu.Lock()
@@ -207,19 +214,43 @@ func (j *commitJournal) lead(own *journalEntry) {
 		}
 		waiting := j.stagedCount.Load()
 		started := time.Now()
+		mine := slices.Contains(entries, own)
 		sequence, err := j.writeFrame(entries)
-		mine := false
-		for _, e := range entries {
-			mine = mine || e == own
-			e.sequence = sequence
-			e.done <- err // has room
+		if errors.Is(err, errNoJournalRoom) {
+			// Data can go to its segment; a fence has nowhere else to go.
+			var fences []*journalEntry
+			if fences, entries = divide(entries); len(fences) > 0 {
+				fenced, err := j.writeFrame(fences)
+				answer(fences, fenced, err)
+			}
 		}
+		answer(entries, sequence, err)
 		j.last.released, j.last.at = int64(len(entries))+waiting, time.Now()
 		j.last.flush = j.last.at.Sub(started)
 		if mine {
 			j.passOn()
 			return
 		}
+	}
+}
+
+// divide parts fences from data.
+func divide(entries []*journalEntry) (fences, data []*journalEntry) {
+	for _, e := range entries {
+		if e.log == nil {
+			fences = append(fences, e)
+		} else {
+			data = append(data, e)
+		}
+	}
+	return fences, data
+}
+
+// answer tells those who wait for a frame what became of it.
+func answer(entries []*journalEntry, sequence uint64, err error) {
+	for _, e := range entries {
+		e.sequence = sequence
+		e.done <- err // has room
 	}
 }
 
@@ -396,7 +427,14 @@ func (j *commitJournal) framed(entries []*journalEntry, sequence, oldest uint64)
 	j.mu.told = max(j.mu.told, oldest)
 	j.files[j.active].last = sequence
 	for _, e := range entries {
+		if e.log == nil {
+			j.fencedLocked(e)
+			continue
+		}
 		shard := j.mu.shards[e.Shard]
+		if shard.last < j.mu.told { // nothing older counts
+			shard = journaledShard{lowest: e.Segment}
+		}
 		shard.last = sequence
 		j.mu.shards[e.Shard] = shard
 	}

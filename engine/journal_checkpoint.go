@@ -110,10 +110,21 @@ func (l *Log) settleLag() error {
 		l.store.queue.Submit(&c.op)
 		_ = c.op.Wait()
 	}
-	return c.finish()
+	err := c.finish()
+	l.store.journal.advance()
+	return err
 }
 
-// run is the checkpointer. It waits for nothing that an appender can hold.
+// lags says that the segment is behind the journal.
+func (l *Log) lags() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.active.lag.bytes() > 0
+}
+
+// run is the checkpointer. It waits for nothing that an appender can hold, nor for a
+// log that hangs: each round has a goroutine of its own, and leaves out what an earlier
+// one is still at.
 func (j *commitJournal) run(stop <-chan struct{}) {
 	ticker := time.NewTicker(journalLagTime)
 	defer ticker.Stop()
@@ -124,7 +135,13 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 		case <-ticker.C:
 		case <-j.kick:
 		}
-		j.checkpoint(j.lagging())
+		if logs := j.lagging(); len(logs) > 0 {
+			j.store.running.Add(1) // one is counted already: this goroutine
+			go func() {
+				defer j.store.running.Done()
+				j.checkpoint(logs, nil)
+			}()
+		}
 	}
 }
 
@@ -142,8 +159,14 @@ func (j *commitJournal) lagging() []*Log {
 }
 
 // checkpoint does this for many logs, all writes in one submission and each flush as
-// soon as its write has completed.
-func (j *commitJournal) checkpoint(logs []*Log) {
+// soon as its write has completed. judged, if set, is told each log when it is done
+// with: one that hangs keeps no other waiting.
+func (j *commitJournal) checkpoint(logs []*Log, judged func(*Log)) {
+	over := func(l *Log) {
+		if judged != nil {
+			judged(l)
+		}
+	}
 	under := make(map[*device.Op]*checkpoint)
 	results := make(chan *device.Op, len(logs))
 	var ops []*device.Op
@@ -152,6 +175,8 @@ func (j *commitJournal) checkpoint(logs []*Log) {
 			c.op.Results = results
 			under[&c.op] = c
 			ops = append(ops, &c.op)
+		} else {
+			over(l)
 		}
 	}
 	for len(under) > 0 {
@@ -167,7 +192,9 @@ func (j *commitJournal) checkpoint(logs []*Log) {
 			}
 			delete(under, op)
 			_ = c.finish() // a log that failed is poisoned
+			over(c.log)
 		}
+		j.advance()
 	}
 	j.store.counters.journalCheckpoints.Add(1)
 }
@@ -194,6 +221,12 @@ func (j *commitJournal) written(l *Log) {
 	defer j.mu.Unlock()
 	l.pins.writing = 0
 	j.dropUnpinnedLocked(l)
+}
+
+// advance takes note of what is not needed any more, after pins were dropped.
+func (j *commitJournal) advance() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	oldest := j.mu.sequence + 1
 	for l := range j.mu.pinned {
 		oldest = min(oldest, l.pins.oldest())

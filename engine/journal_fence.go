@@ -10,12 +10,12 @@ import (
 // allSegments fences off everything of a shard.
 const allSegments = math.MaxUint64
 
-// leftBehind notes that a log goes on in another segment.
-func (j *commitJournal) leftBehind(l *Log) {
+// leftBehind notes that a log is about to go on in another segment than this one.
+func (j *commitJournal) leftBehind(l *Log, segment uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if shard, ok := j.mu.shards[l.name]; ok {
-		shard.sealed = shard.last
+		shard.sealed, shard.left = shard.last, segment
 		j.mu.shards[l.name] = shard
 	}
 }
@@ -24,19 +24,12 @@ func (j *commitJournal) leftBehind(l *Log) {
 // up to one, before they are removed or cut: a start would find them missing, or
 // would bring back what was cut. Their bytes are durable where they belong, or are
 // not wanted any more.
+//
+// When it has to be told of a segment that was left behind it is told of all of them,
+// which hold what is durable: a journal without a free file has little room for that.
 func (j *commitJournal) fence(shard string, segment uint64) error {
-	j.mu.Lock()
-	held := j.mu.shards[shard]
-	highest := held.last
-	if segment != allSegments {
-		highest = held.sealed
-	}
-	needless := highest == 0 || highest < j.mu.told
-	if needless && highest == held.last {
-		delete(j.mu.shards, shard)
-	}
-	j.mu.Unlock()
-	if needless {
+	segment, speaks := j.speaksOf(shard, segment)
+	if !speaks {
 		return nil
 	}
 	e := &journalEntry{Entry: journal.Entry{Kind: journal.Fence, Shard: shard, Segment: segment}, done: make(chan error, 1)}
@@ -46,10 +39,67 @@ func (j *commitJournal) fence(shard string, segment uint64) error {
 	return nil
 }
 
-// forget drops what the journal keeps for a log whose records are not wanted any more.
-func (j *commitJournal) forget(l *Log) {
+// speaksOf says whether a start might find entries of a shard for segments up to one,
+// and up to which it may be told of.
+func (j *commitJournal) speaksOf(shard string, segment uint64) (through uint64, speaks bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l.pins = pins{}
-	delete(j.mu.pinned, l)
+	held := j.mu.shards[shard]
+	if held.last < j.mu.told || held.last == 0 {
+		delete(j.mu.shards, shard)
+		return segment, false
+	}
+	if segment == allSegments {
+		return segment, true
+	}
+	return max(segment, held.left), held.sealed != 0 && held.sealed >= j.mu.told && segment >= held.lowest
+}
+
+// fencedLocked notes a fence that is durable.
+func (j *commitJournal) fencedLocked(e *journalEntry) {
+	held, ok := j.mu.shards[e.Shard]
+	switch {
+	case !ok:
+	case e.Segment == allSegments:
+		delete(j.mu.shards, e.Shard)
+	default:
+		held.lowest = max(held.lowest, e.Segment+1)
+		if e.Segment >= held.left {
+			held.sealed = 0
+		}
+		j.mu.shards[e.Shard] = held
+	}
+}
+
+// holds says that the journal alone may hold records of a shard.
+func (j *commitJournal) holds(shard string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for l := range j.mu.pinned {
+		if l.name == shard {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what the journal keeps for a shard that was deleted.
+func (j *commitJournal) forget(shard string) {
+	j.mu.Lock()
+	var logs []*Log
+	for l := range j.mu.pinned {
+		if l.name == shard {
+			logs = append(logs, l)
+			l.pins = pins{}
+			delete(j.mu.pinned, l)
+		}
+	}
+	j.mu.Unlock()
+	for _, l := range logs { // closed, all of them
+		l.mu.Lock()
+		j.lagBytes.Add(-l.mu.active.lag.bytes())
+		l.mu.active.lag = lag{}
+		l.mu.Unlock()
+	}
+	j.advance()
 }

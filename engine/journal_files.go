@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
@@ -56,13 +55,14 @@ func (e *JournalUnavailableError) Unwrap() error { return e.Err }
 // ErrJournalPending is what a *JournalPendingError matches.
 var ErrJournalPending = errors.New("the commit journal holds records of it")
 
-// JournalPendingError says that a shard cannot be opened by itself: records of it that
-// were acknowledged are in the commit journal of its root alone.
+// JournalPendingError says that a shard cannot be opened, by itself or again in this
+// run: the commit journal of its root holds records of it, which the next start of the
+// store brings to its segments.
 type JournalPendingError struct{ Root, Shard string }
 
 // Error says what to do.
 func (e *JournalPendingError) Error() string {
-	return fmt.Sprintf("%s: %v that its segments lack; open %s as a store once, which brings them there",
+	return fmt.Sprintf("%s: %v that its segments may lack; open %s anew as a store, which brings them there",
 		filepath.Join(e.Root, e.Shard), ErrJournalPending, e.Root)
 }
 
@@ -79,9 +79,7 @@ func (s *Store) nothingPending() error {
 	}
 	pending := plan.Refused()
 	for i := range plan.Shards {
-		if plan.Shards[i].Shard == shard {
-			pending = pending || slices.ContainsFunc(plan.Shards[i].Segments, func(g recovery.JournalSegment) bool { return g.Missing() > 0 })
-		}
+		pending = pending || plan.Shards[i].Shard == shard
 	}
 	if pending {
 		return &JournalPendingError{Root: filepath.Clean(root), Shard: shard}
@@ -130,7 +128,7 @@ func (s *Store) newEpoch() (uint64, error) {
 func (j *commitJournal) open(ctx context.Context) error {
 	s := j.store
 	reason := j.unusable()
-	if reason != "" && s.cfg.Journal == JournalRequire {
+	if reason != "" && s.cfg.Journal == JournalRequire && !s.single {
 		return &JournalUnavailableError{Root: s.root, Reason: reason}
 	}
 	j.mu.reason = reason
@@ -147,7 +145,7 @@ func (j *commitJournal) open(ctx context.Context) error {
 		return nil
 	}
 	j.state.Store(journalMaking)
-	if err := j.make(); err != nil {
+	if err := j.make(""); err != nil {
 		return &JournalUnavailableError{Root: s.root, Reason: "its files could not be made", Err: err}
 	}
 	return ctx.Err()
@@ -202,21 +200,32 @@ func (j *commitJournal) makeBeside() {
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
-		if err := j.make(); err != nil && !errors.Is(err, ErrClosed) {
+		// The disk may have filled since the store was opened.
+		err := j.make(j.unusable())
+		if err != nil && !errors.Is(err, ErrClosed) {
 			s.logger.Warn("no commit journal: every log commits in its own segments", "root", s.root, "error", err)
 		}
 	}()
 }
 
-// make makes the files that are missing, and begins an epoch. The state is
-// journalMaking.
+// make makes the files that are missing, and begins an epoch; unless it is unusable, and
+// says why. The state is journalMaking.
 //
 // Order: a data file has its size, its zeros and its name on the device before the
 // epoch that uses it is there, and the epoch before the first frame.
-func (j *commitJournal) make() error {
-	err := j.makeFiles()
+func (j *commitJournal) make(unusable string) error {
+	var made []string
+	err := error(nil)
+	if unusable != "" {
+		err = errors.New(unusable)
+	} else {
+		made, err = j.makeFiles()
+	}
 	if err != nil {
 		j.closeFiles()
+		for _, path := range made { // on a full disk their blocks are missed
+			err = errors.Join(err, ignoreMissing(j.store.fs.Remove(path)))
+		}
 		j.mu.Lock()
 		j.mu.reason = err.Error()
 		j.mu.Unlock()
@@ -231,25 +240,35 @@ func (j *commitJournal) make() error {
 	return nil
 }
 
-func (j *commitJournal) makeFiles() (err error) {
+// makeFiles gives those that it made, also when it failed.
+func (j *commitJournal) makeFiles() (made []string, err error) {
 	s := j.store
 	dir := filepath.Join(s.root, journal.DirName)
 	if err := recovery.MakeDirs(s.disk(), dir, s.cfg.DirMode); err != nil {
-		return err
+		return nil, err
 	}
 	j.files = make([]journalFile, journalFileCount)
 	for n := range j.files {
-		if j.files[n].file, err = j.makeFile(dir, journal.FileName(n)); err != nil {
-			return err
+		var fresh bool
+		path := filepath.Join(dir, journal.FileName(n))
+		j.files[n].file, fresh, err = j.makeFile(path)
+		if fresh {
+			made = append(made, path)
+		}
+		if err != nil {
+			return made, err
 		}
 	}
 	if err := s.flushDir(dir); err != nil {
-		return err
+		return made, err
 	}
 	if j.epoch, err = s.newEpoch(); err != nil {
-		return err
+		return made, err
 	}
-	return j.sayCurrent(false)
+	if err := j.sayCurrent(false); err != nil {
+		return nil, err // it may be there and speak of the files
+	}
+	return made, nil
 }
 
 // sayCurrent makes durable which epoch the files belong to and whether it holds
@@ -262,22 +281,22 @@ func (j *commitJournal) sayCurrent(empty bool) error {
 
 // makeFile gives a data file of the right size, made if need be, open past the page
 // cache.
-func (j *commitJournal) makeFile(dir, name string) (device.File, error) {
+func (j *commitJournal) makeFile(path string) (f device.File, fresh bool, err error) {
 	s := j.store
-	path := filepath.Join(dir, name)
 	info, err := s.fs.Lstat(path)
 	if err != nil && !device.IsNotExist(err) {
-		return nil, err
+		return nil, false, err
 	}
-	if err != nil || info.Size != s.journalFileBytes() {
+	if fresh = err != nil || info.Size != s.journalFileBytes(); fresh {
 		if err := j.fillFile(path + ".tmp"); err != nil {
-			return nil, errors.Join(err, ignoreMissing(s.fs.Remove(path+".tmp")))
+			return nil, false, errors.Join(err, ignoreMissing(s.fs.Remove(path+".tmp")))
 		}
 		if err := s.fs.Rename(path+".tmp", path); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return s.fs.OpenFile(path, device.ReadWriteDirect, 0)
+	f, err = s.fs.OpenFile(path, device.ReadWriteDirect, 0)
+	return f, fresh, err
 }
 
 func ignoreMissing(err error) error {

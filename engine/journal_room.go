@@ -32,9 +32,9 @@ func (j *commitJournal) frameMax() int64 {
 // of its frames is needed: recovery begins at what such a frame names, and a frame
 // that is torn while it takes the place of an old one must not leave a gap there.
 func (j *commitJournal) findRoom(need int64, mayUseReserve bool) error {
-	end := j.store.journalFileBytes()
+	end := j.store.journalFileBytes() - journal.BlockBytes // the last block is for tell
 	if !mayUseReserve {
-		end -= j.reserve()
+		end = j.store.journalFileBytes() - j.reserve()
 	}
 	if j.pos+need <= end {
 		return nil

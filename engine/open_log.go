@@ -95,6 +95,10 @@ func (s *Store) claim(name string, key ShardKey) error {
 		}
 		return &AlreadyOpenError{Label: l.label}
 	}
+	if s.journal.holds(name) {
+		// It was poisoned and closed: the next start brings them to its segments.
+		return &JournalPendingError{Root: s.root, Shard: name}
+	}
 	s.mu.opening[name] = key
 	s.running.Add(1)
 	return nil

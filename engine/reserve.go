@@ -27,8 +27,9 @@ const (
 // reservation is how much of the active segment has blocks. The file length is
 // never changed by it: valid bytes end where the file ends.
 type reservation struct {
-	// bytes is the position up to which blocks are reserved.
-	bytes int64
+	// bytes is the position up to which blocks were asked for, backed that up to which
+	// they are there.
+	bytes, backed int64
 	// op is the reservation in flight, nil when there is none, for target bytes.
 	op     *device.Op
 	target int64
@@ -76,7 +77,7 @@ func (l *Log) reserve(file device.File, end int64) error {
 	r.op = nil
 	switch device.ClassOf(err) {
 	case device.ClassNone:
-		r.bytes = target
+		r.bytes, r.backed = target, target
 	case device.ClassFull:
 		l.store.counters.full.Add(1)
 		return &FullError{Label: l.label, Cause: err}
@@ -130,7 +131,7 @@ func (l *Log) reservationDone() {
 	l.store.keepIfUnknown(r.op)
 	r.op = nil
 	if err == nil {
-		r.bytes = r.target
+		r.bytes, r.backed = r.target, r.target
 		return
 	}
 	l.reservationFailed(err, r.target)

@@ -165,6 +165,8 @@ func (l *Log) swap(next writer, retire bool) {
 		// former segment of the same id in the cache.
 		l.store.sealed.adopt(l, &former)
 	}
+	// Before it is listed: retention must not remove it unknown to the journal.
+	l.store.journal.leftBehind(l, former.id)
 	l.mu.Lock()
 	l.mu.roll.failed = false
 	switch {
@@ -178,7 +180,6 @@ func (l *Log) swap(next writer, retire bool) {
 	l.notifyLocked()
 	l.mu.Unlock()
 	l.store.writers.opened(l)
-	l.store.journal.leftBehind(l)
 	switch {
 	case !former.hasRecords():
 		l.removeEmpty(former)

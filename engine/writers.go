@@ -96,15 +96,27 @@ func (s *Store) makeRoom(l *Log) {
 	// and go on as soon as one of them has made room.
 	candidates = candidates[:min(roomFlush, len(candidates))]
 	judged := make(chan *Log, len(candidates))
-	go func() {
-		s.journal.checkpoint(candidates)
-		s.flushLogs(candidates, func(other *Log) { judged <- other })
-	}()
+	tell := func(other *Log) { judged <- other }
+	lagging, written := partition(candidates, (*Log).lags)
+	go s.journal.checkpoint(lagging, tell)
+	go s.flushLogs(written, tell)
 	for range candidates {
 		if other := <-judged; other.giveUpFile() && c.open() < c.max {
 			return
 		}
 	}
+}
+
+// partition divides logs by what holds of them.
+func partition(logs []*Log, holds func(*Log) bool) (yes, no []*Log) {
+	for _, l := range logs {
+		if holds(l) {
+			yes = append(yes, l)
+		} else {
+			no = append(no, l)
+		}
+	}
+	return yes, no
 }
 
 // giveUpFile closes the active segment's descriptor if nothing is unsynced or
@@ -153,7 +165,7 @@ func (l *Log) giveBackBlocks() {
 		l.store.logger.Warn("reserved blocks could not be freed", "log", l.label, "error", err)
 		return
 	}
-	w.reserve.bytes = 0
+	w.reserve.bytes, w.reserve.backed = 0, 0
 }
 
 // openFailed says what it means that the active segment could not be opened
