@@ -270,7 +270,11 @@ func (r *simRig) eachImageAfter(note func(), work func() error, look func(image 
 			cfg := r.cfg
 			opened := simRigOn(r.TB, image, func(c *engine.Config) { *c = cfg })
 			look(opened)
-			opened.close()
+			// Not Fatal: this may be a goroutine of the store's.
+			if err := opened.store.Close(opened.ctx); err != nil {
+				r.Errorf("closing an image: %v", err)
+			}
+			opened.store = nil
 		}
 	}
 	r.disk.BeforeChange(func(simdisk.Change) { lookAt() })
