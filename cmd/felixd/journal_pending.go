@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
@@ -93,14 +94,19 @@ func (a *app) warnIfPending(dir string) error {
 	return err
 }
 
-// unlessPending refuses a shard of which the journal holds records: what is done to
-// the segments alone would be done to something else than the log.
+// unlessPending refuses a shard of which the journal speaks: what is done to the
+// segments alone may be done to something else than the log.
 func unlessPending(dir string, policy recovery.Policy) error {
-	p, err := pendingBeside(dir, policy)
-	if err != nil || p == nil {
+	root, shard := filepath.Split(dir)
+	plan, err := inspectJournal(filepath.Clean(root), policy)
+	if err != nil || plan == nil {
 		return err
 	}
-	return replayFirst(&engine.JournalPendingError{Root: p.Root, Shard: filepath.Base(dir)})
+	spoken := slices.ContainsFunc(plan.Shards, func(s recovery.JournalShard) bool { return s.Shard == shard })
+	if !spoken && !plan.Refused() {
+		return nil
+	}
+	return replayFirst(&engine.JournalPendingError{Root: plan.Root, Shard: shard})
 }
 
 // replayFirst names the command that brings a journal's records to their segments.

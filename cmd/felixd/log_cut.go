@@ -184,7 +184,7 @@ func (c *cutFlags) foresee(how cut, policy recovery.Policy) (cutEvent, error) {
 func (c *cutFlags) carryOut(a *app, how cut, config engine.Config, root string, inRoot bool) (e cutEvent, err error) {
 	store, log, err := engine.OpenSingle(a.ctx, c.Dir, logLabel, config)
 	if err != nil {
-		return e, err
+		return e, replayFirst(err)
 	}
 	defer joined(&err, func() error { return store.Close(context.WithoutCancel(a.ctx)) })
 	e, err = c.judge(how, logBounds{label: c.Dir, base: log.BaseOffset(), tail: log.TailOffset(), committed: log.CommitOffset()})
