@@ -303,7 +303,7 @@ func TestACopyOfARottenJournalIsRefused(t *testing.T) {
 // shards all the time: every copy opens, needs no replay, and holds what was
 // acknowledged before it began.
 func TestCopiesOfALiveStoreWithAJournalAreBeginningsOfIt(t *testing.T) {
-	rounds, shards := 40, 6
+	rounds, shards := 25, 6
 	if testing.Short() {
 		rounds = 8
 	}
@@ -359,7 +359,8 @@ func TestCopiesOfALiveStoreWithAJournalAreBeginningsOfIt(t *testing.T) {
 		looking.Lock()
 		r.plain(c.to)
 		for i := range logs {
-			if _, err := os.Stat(filepath.Join(c.to, backupKey(i).DirName())); errors.Is(err, os.ErrNotExist) && i == shards-1 {
+			if i == shards-1 { // it may be gone, or just be made
+				r.checkRecords(c.to, i, ^uint64(0), 0)
 				continue
 			}
 			r.check(c.to, i, ^uint64(0), tails[i])

@@ -140,6 +140,12 @@ func (r *backupRig) check(dir string, shard int, baseMax, tail uint64) {
 		}
 	}
 	r.checkMark(filepath.Join(dir, backupKey(shard).DirName()))
+	r.checkRecords(dir, shard, baseMax, tail)
+}
+
+// checkRecords opens a copy and reads one shard of it.
+func (r *backupRig) checkRecords(dir string, shard int, baseMax, tail uint64) {
+	r.Helper()
 	store, err := engine.OpenStore(r.ctx, dir, r.cfg)
 	if err != nil {
 		r.Fatal(err)
