@@ -119,13 +119,18 @@ func identifying() []Defect {
 		{
 			Name:   "a backup copies the small files after the segments",
 			Breaks: "no file of a copy claims more than what is copied after it; here the mark vouches for records that the copy does not hold",
-			Edits: []Edit{{
-				File: "cmd/felixd/backup_shard.go",
-				Old: "	if err := c.copySmall(name, e); err != nil {\n		return nil, err\n	}\n" +
-					"	copied, err := c.copySegments(name, e)\n	if err != nil {\n		return nil, err\n	}\n",
-				New: "	copied, err := c.copySegments(name, e)\n	if err != nil {\n		return nil, err\n	}\n" +
-					"	if err := c.copySmall(name, e); err != nil {\n		return nil, err\n	}\n",
-			}},
+			Edits: []Edit{
+				{
+					File: "cmd/felixd/backup_shard.go",
+					Old:  "	if err := c.copySmall(name, e); err != nil {\n		return nil, err\n	}\n",
+				},
+				{
+					File: "cmd/felixd/backup_shard.go",
+					Old:  "	copied, err := c.copySegments(name, e)\n	if err != nil {\n		return nil, err\n	}\n",
+					New: "	copied, err := c.copySegments(name, e)\n	if err != nil {\n		return nil, err\n	}\n" +
+						"	if err := c.copySmall(name, e); err != nil {\n		return nil, err\n	}\n",
+				},
+			},
 			Caught: []Check{
 				{Package: commandTests, Test: "TestACopyOfALogThatGrowsMeanwhileIsABeginningOfIt", Says: "vouches for more than the copy holds|claims more than the copy's segments hold"},
 			},

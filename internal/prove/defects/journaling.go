@@ -39,22 +39,20 @@ func journaling() []Defect {
 				},
 				{
 					File: "engine/journal.go",
-					Old:  "		mine := false\n		for _, e := range entries {\n			mine = mine || e == own\n			e.sequence = sequence\n			e.done <- err // has room\n		}\n",
-					New: `		mine := false
-		late, told := j.late, append([]*journalEntry(nil), entries...)
+					Old:  "		answer(entries, sequence, err)\n		j.last.released",
+					New: `		late, told, failed := j.late, append([]*journalEntry(nil), entries...), err
 		for _, e := range entries {
-			mine = mine || e == own
 			e.sequence = sequence
 		}
 		go func() {
-			if late != nil && err == nil {
-				err = late.Wait()
+			if late != nil && failed == nil {
+				failed = late.Wait()
 			}
 			for _, e := range told {
-				e.done <- err
+				e.done <- failed
 			}
 		}()
-`,
+		j.last.released`,
 				},
 			},
 			Caught: []Check{
@@ -163,8 +161,7 @@ func journaling() []Defect {
 			Breaks: "before a shard is deleted a durable fence says that the journal holds nothing of it; here the next start misses its segments, and nothing of the root opens",
 			Edits: []Edit{{
 				File: "engine/delete.go",
-				Old:  "		err = s.journal.fence(name, allSegments)\n",
-				New:  "		_ = name\n",
+				Old:  "	if err := s.journal.fence(name, allSegments); err != nil {\n		return err\n	}\n",
 			}},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestWhatWasDeletedIsNotReplayed", Says: "the segment does not exist"},
