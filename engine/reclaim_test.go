@@ -118,6 +118,36 @@ func TestClosingWaitsForOneFileAndTheNextStoreFreesTheRest(t *testing.T) {
 	})
 }
 
+// What an earlier run deleted may be gone in the page cache alone: it is gone from the
+// device, and under its new name there, before any file of it is removed.
+func TestWhatAnEarlierRunDeletedIsDurablyGoneBeforeItsFilesAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reclaimRig(t, 2)
+		held := hold(t, r.disk, faultdisk.Remove, nil, faultdisk.Forever)
+		r.delete(1)
+		r.delete(2)
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- r.store.Close(r.ctx) }()
+		synctest.Wait()
+		held.Release()
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		moment := r.now()
+		r.open()
+		synctest.Wait()
+		flush := func(name string) event { return event{kinds: faultdisk.FlushDir, name: name} }
+		flushed := r.inOrder(moment, flush(filepath.Base(r.root)), flush(".deleted"))
+		for _, e := range r.after(moment) {
+			if e.Kind == faultdisk.Remove && strings.HasPrefix(e.Path, r.bin()) && e.Start < flushed[1].End {
+				t.Errorf("%s is removed before it is durably gone", e.Path)
+			}
+		}
+		r.close()
+	})
+}
+
 // Deletions of one shard within a microsecond are told apart.
 func TestAShardDeletedTwiceAtOneMomentIsFreedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,30 @@ func deleting() []Defect {
 			},
 		},
 		{
+			Name:   "a shard's new name is made durable before its old one is given up",
+			Breaks: "the root is flushed before .deleted, for filesystems on which a rename is not one step; here a power loss between the two leaves the shard under both names",
+			Edits: []Edit{{
+				File: "engine/delete.go",
+				Old:  "	for _, parent := range []string{s.root, bin} {\n",
+				New:  "	for _, parent := range []string{bin, s.root} {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestADeletionIsDurableBeforeAnyFileGoes", Says: "after moment [0-9]+, behind"},
+			},
+		},
+		{
+			Name:   "files of a former run's deletion go before the shard is durably gone",
+			Breaks: "what an earlier process deleted may be gone in the page cache alone, so both directories are flushed first; here a power loss brings a shard back without some of its files",
+			Edits: []Edit{{
+				File: "engine/reclaim.go",
+				Old:  "	for _, dir := range []string{s.root, bin} {\n",
+				New:  "	for _, dir := range []string(nil) {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestWhatAnEarlierRunDeletedIsDurablyGoneBeforeItsFilesAre", Says: "no .* of .deleted after moment"},
+			},
+		},
+		{
 			Name:   "files of a shard go whose deletion failed",
 			Breaks: "files are removed only once the shard cannot come back; here a flush of the root failed, and what a power loss brings back lacks some of them",
 			Edits: []Edit{{
