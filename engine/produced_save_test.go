@@ -184,6 +184,30 @@ func TestSnapshotsThatHangKeepNoOtherLogWaiting(t *testing.T) {
 	}
 }
 
+// While a segment waits for its seal no snapshot that tells of its records is written:
+// a power loss would leave the snapshot and take the records.
+func TestASnapshotFollowsTheSealOfWhatItTellsOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFlushRig(t, engine.FsyncNone, true, func(c *engine.Config) { c.RetentionBytes = 0 })
+		defer func() { _ = r.store.Close(r.ctx) }()
+		held := hold(t, r.disk, faultdisk.Flush, isLog, 1)
+		for sequence := uint64(0); len(r.log.Segments()) == 1; sequence++ {
+			if _, err := r.log.AppendProduced(r.soon(), batchBy(1, sequence), records("a record that fills its segment")...); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // for the roll that is prepared
+		}
+		if n := r.snapshotsOf(r.log); held.Hits() != 1 || n != 0 {
+			t.Errorf("%d snapshots were written beside a seal that hangs (%d)", n, held.Hits())
+		}
+		held.Release()
+		synctest.Wait()
+		if n := r.snapshotsOf(r.log); n != 1 {
+			t.Errorf("%d snapshots were written after the seal", n)
+		}
+	})
+}
+
 // Exclusive work waits for a snapshot that is being written, so that none takes its
 // place after a truncation has removed the file.
 func TestATruncationWaitsForTheSnapshotBeingWritten(t *testing.T) {

@@ -41,6 +41,18 @@ func producing() []Defect {
 			},
 		},
 		{
+			Name:   "a snapshot of producers is written before the seal of what it tells of",
+			Breaks: "a snapshot is written when the records below are durable; here a power loss leaves one that tells of batches that it took, and their retries are taken for held",
+			Edits: []Edit{{
+				File: "engine/background_roll.go",
+				Old:  "	err := l.sealSegment(w)\n	if err == nil {\n		l.store.sealed.adopt",
+				New:  "	l.saveProducers(asOf, producers)\n	err := l.sealSegment(w)\n	if err == nil {\n		l.store.sealed.adopt",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestASnapshotFollowsTheSealOfWhatItTellsOf", Says: "beside a seal that hangs"},
+			},
+		},
+		{
 			Name:   "an open leaves a snapshot of producers that it cannot use",
 			Breaks: "a snapshot from past the tail, which a crash in a truncation leaves, is removed before the log can grow past its as_of; here it is used once a segment begins there",
 			Edits: []Edit{{
