@@ -261,9 +261,13 @@ func (r *simRig) eachImage(work func() error, look func(image *rig)) (images int
 func (r *simRig) eachImageAfter(note func(), work func() error, look func(image *rig)) (images int) {
 	r.Helper()
 	var mu sync.Mutex
+	over := false // what goes on in the background after the work is not looked at
 	lookAt := func() {
 		mu.Lock()
 		defer mu.Unlock()
+		if over {
+			return
+		}
 		note()
 		for image := range r.disk.States(simdisk.Bound{StatesMax: imagesAtOnce, Seed: 1}).All() {
 			images++
@@ -284,5 +288,8 @@ func (r *simRig) eachImageAfter(note func(), work func() error, look func(image 
 		r.Fatal(err)
 	}
 	lookAt()
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 	return images
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -273,9 +274,15 @@ func engineID(t *testing.T, root string) sidecar.StorageID {
 
 func copyOf(t *testing.T, root string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "root")
-	if err := os.CopyFS(to, os.DirFS(root)); err != nil {
-		t.Fatal(err)
+	for {
+		to := filepath.Join(t.TempDir(), "root")
+		err := os.CopyFS(to, os.DirFS(root))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a temporary of a small file took its place meanwhile
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
 	}
-	return to
 }

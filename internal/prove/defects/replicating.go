@@ -141,11 +141,18 @@ func replicating() []Defect {
 		{
 			Name:   "a leader that was replaced goes on adding records",
 			Breaks: "records of a leader are staged only while it is the one that is followed; here those that were on their way land behind the promise to another",
-			Edits: []Edit{{
-				File: "engine/ship_apply.go",
-				Old:  "	if err := l.followedLocked(c.generation, \"\"); err != nil {\n",
-				New:  "	if err := l.followedLocked(c.generation, \"\"); err != nil && c.generation == 0 {\n",
-			}},
+			Edits: []Edit{
+				{
+					File: "engine/ship_apply.go",
+					Old:  "	if err := l.followedLocked(c.generation, \"\"); err != nil {\n",
+					New:  "	if err := l.followedLocked(c.generation, \"\"); err != nil && c.generation == 0 {\n",
+				},
+				{
+					File: "engine/generation.go",
+					Old:  "	if err == nil && s != nil {\n",
+					New:  "	if err == nil && s != nil && s.Generation == 0 {\n",
+				},
+			},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestALeaderThatIsReplacedAddsNothingMore", Says: "the follower ends at"},
 			},
