@@ -121,7 +121,8 @@ func TestKcatListsAndMakesTopicsOnlyWhenAllowed(t *testing.T) {
 
 func TestKcatAuthenticates(t *testing.T) {
 	r := guarded(t)
-	got := r.kcat("", "-L", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=PLAIN",
+	// Deriving a secret takes seconds under the race detector.
+	got := r.kcat("", "-L", "-m", "60", "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanisms=PLAIN",
 		"-X", "sasl.username=root", "-X", "sasl.password="+secret)
 	if !strings.Contains(got, "1 brokers") {
 		t.Errorf("listed:\n%s", got)
