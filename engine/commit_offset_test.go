@@ -210,6 +210,7 @@ func TestAPowerLossLeavesACommitOffsetThatWasAdvancedTo(t *testing.T) {
 			r.advance(7)
 			r.advance(9)
 			synctest.Wait()
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			settled = true
 			return nil
 		}, func(image *rig) {
@@ -272,6 +273,7 @@ func TestAPowerLossNeverLetsGoOfAHold(t *testing.T) {
 		returned := false
 		r.eachImage(func() error {
 			err := r.log.HoldRetentionAtCommit(r.ctx, true)
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			returned = true
 			return err
 		}, func(image *rig) {

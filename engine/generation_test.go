@@ -329,6 +329,7 @@ func TestAPowerLossWhileAGenerationStartsLeavesNoRecordWithoutItsNote(t *testing
 		seen := make(map[string]int)
 		r.eachImage(func() error {
 			_, _, err := r.log.StartGeneration(r.ctx, 2, "a")
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			started = true
 			return err
 		}, func(image *rig) {

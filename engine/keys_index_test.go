@@ -157,6 +157,7 @@ func TestAPowerLossInACutLeavesNoIndexOfKeysOfWhatIsGone(t *testing.T) {
 				returned, kept := false, 0
 				r.eachImage(func() error {
 					err := c.cut(r.rig)
+					synctest.Wait() // for what goes on in the background, which looks at this too
 					returned = true
 					return err
 				}, func(image *rig) {

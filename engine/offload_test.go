@@ -159,6 +159,7 @@ func TestAPowerLossInATruncationLeavesNoCopyPastTheCut(t *testing.T) {
 				seen := make(map[string]int)
 				r.eachImage(func() error {
 					err := r.log.Truncate(r.ctx, cut)
+					synctest.Wait() // for what goes on in the background, which looks at this too
 					returned = true
 					return err
 				}, func(image *rig) {
@@ -195,6 +196,7 @@ func TestAPowerLossInAResetLeavesNoCopy(t *testing.T) {
 				returned := false
 				r.eachImage(func() error {
 					err := r.log.ResetTo(r.ctx, base)
+					synctest.Wait() // for what goes on in the background, which looks at this too
 					returned = true
 					return err
 				}, func(image *rig) {

@@ -269,6 +269,7 @@ func TestAPowerLossWhileALeaderIsAcceptedLeavesAPromise(t *testing.T) {
 				seen := make(map[string]int)
 				images := r.eachImage(func() error {
 					_, err := r.log.AcceptGeneration(r.ctx, 4, leader)
+					synctest.Wait() // for what goes on in the background, which looks at this too
 					accepted = true
 					return err
 				}, func(image *rig) {
@@ -324,6 +325,7 @@ func TestAPowerLossWhileAGenerationIsGivenUp(t *testing.T) {
 		seen := make(map[bool]int)
 		r.eachImage(func() error {
 			err := r.log.GiveUpGeneration(r.ctx)
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			returned = true
 			return err
 		}, func(image *rig) {

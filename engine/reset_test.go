@@ -76,6 +76,7 @@ func TestAPowerLossInAResetLeavesTheOldBeginningOrTheNewBase(t *testing.T) {
 					seen := make(map[string]int)
 					r.eachImage(func() error {
 						err := r.log.ResetTo(r.ctx, base)
+						synctest.Wait() // for what goes on in the background, which looks at this too
 						returned = true
 						return err
 					}, func(image *rig) {

@@ -96,6 +96,7 @@ func TestAPowerLossInATruncationLeavesTheRightLabels(t *testing.T) {
 				tails := make(map[uint64]int)
 				r.eachImage(func() error {
 					err := r.log.Truncate(r.ctx, cut)
+					synctest.Wait() // for what goes on in the background, which looks at this too
 					returned = true
 					return err
 				}, func(image *rig) {
@@ -165,6 +166,7 @@ func TestAPowerLossInARestoreNeverLeavesACommitOffsetPastTheTail(t *testing.T) {
 		seen := make(map[string]int)
 		r.eachImage(func() error {
 			err := r.log.RestoreTo(r.ctx, 7)
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			returned = true
 			return err
 		}, func(image *rig) {

@@ -300,6 +300,7 @@ func TestAPowerLossWhileAShipmentIsApplied(t *testing.T) {
 		seen := make(map[uint64]int)
 		r.eachImage(func() error {
 			err := r.log.ApplyShipment(r.ctx, l.piece(3, 7))
+			synctest.Wait() // for what goes on in the background, which looks at this too
 			returned = true
 			return err
 		}, func(image *rig) {
