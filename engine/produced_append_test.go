@@ -14,6 +14,15 @@ import (
 	"felix.local/felix/segment"
 )
 
+// noRoomNowAndThen has writes of segments find no room, again and again.
+func noRoomNowAndThen(disk *faultdisk.Disk) {
+	for at := 5; at < 400; at += 7 {
+		disk.Inject(faultdisk.Fault{
+			Kinds: faultdisk.Writes, Path: isLog, At: at, Errno: syscall.ENOSPC, Lands: faultdisk.Half,
+		})
+	}
+}
+
 // Producers beside each other, whose writes find no room now and then, try until
 // they succeed: group commit gathers their batches, a failure takes several, and in
 // the end each record is there once.
@@ -21,11 +30,7 @@ func TestProducersBesideEachOtherOnAFullDiskStoreEachRecordOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode func(*engine.Config)) {
 		disk, onDisk := withFaults(t)
 		r := newRig(t, onDisk, mode)
-		for at := 5; at < 400; at += 7 {
-			disk.Inject(faultdisk.Fault{
-				Kinds: faultdisk.Writes, Path: isLog, At: at, Errno: syscall.ENOSPC, Lands: faultdisk.Half,
-			})
-		}
+		noRoomNowAndThen(disk)
 		clients := make([]client, 8)
 		var all sync.WaitGroup
 		for i := range clients {

@@ -278,11 +278,7 @@ func TestProducersWithSeveralBatchesUnderWayStoreEachRecordOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode func(*engine.Config)) {
 		disk, onDisk := withFaults(t)
 		r := newRig(t, onDisk, mode)
-		for at := 5; at < 400; at += 7 {
-			disk.Inject(faultdisk.Fault{
-				Kinds: faultdisk.Writes, Path: isLog, At: at, Errno: syscall.ENOSPC, Lands: faultdisk.Half,
-			})
-		}
+		noRoomNowAndThen(disk)
 		clients := make([]client, 8)
 		var all sync.WaitGroup
 		for i := range clients {

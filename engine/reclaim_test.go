@@ -78,18 +78,26 @@ func TestDeletedShardsAreFreedOldestFirst(t *testing.T) {
 	})
 }
 
+// closingBesideRemovals is a store that closes while the first file of two deleted
+// shards is held in its removal.
+func closingBesideRemovals(t *testing.T) (r *flushRig, held *faultdisk.Injected, closed chan error) {
+	t.Helper()
+	r = reclaimRig(t, 2)
+	held = hold(t, r.disk, faultdisk.Remove, nil, faultdisk.Forever)
+	r.delete(1)
+	r.delete(2)
+	synctest.Wait()
+	closed = make(chan error, 1)
+	go func() { closed <- r.store.Close(r.ctx) }()
+	synctest.Wait()
+	return r, held, closed
+}
+
 // Closing a store waits for the file that is being removed and leaves the others
 // to the next one, which leaves alone what is no deleted shard.
 func TestClosingWaitsForOneFileAndTheNextStoreFreesTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := reclaimRig(t, 2)
-		held := hold(t, r.disk, faultdisk.Remove, nil, faultdisk.Forever)
-		r.delete(1)
-		r.delete(2)
-		synctest.Wait()
-		closed := make(chan error, 1)
-		go func() { closed <- r.store.Close(r.ctx) }()
-		synctest.Wait()
+		r, held, closed := closingBesideRemovals(t)
 		select {
 		case err := <-closed:
 			t.Fatal("closed beside a removal:", err)
@@ -122,14 +130,7 @@ func TestClosingWaitsForOneFileAndTheNextStoreFreesTheRest(t *testing.T) {
 // device, and under its new name there, before any file of it is removed.
 func TestWhatAnEarlierRunDeletedIsDurablyGoneBeforeItsFilesAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := reclaimRig(t, 2)
-		held := hold(t, r.disk, faultdisk.Remove, nil, faultdisk.Forever)
-		r.delete(1)
-		r.delete(2)
-		synctest.Wait()
-		closed := make(chan error, 1)
-		go func() { closed <- r.store.Close(r.ctx) }()
-		synctest.Wait()
+		r, held, closed := closingBesideRemovals(t)
 		held.Release()
 		if err := <-closed; err != nil {
 			t.Fatal(err)

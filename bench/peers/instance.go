@@ -78,3 +78,31 @@ func (l *locked) Append(ctx context.Context, payloads [][]byte) error {
 }
 
 func lock(w writer) log { return &locked{writer: w} }
+
+// indexed is a WAL whose entries have consecutive indexes; a last one of 0 is none.
+type indexed interface {
+	FirstIndex() (uint64, error)
+	LastIndex() (uint64, error)
+}
+
+// readIndexed visits the payload of every entry.
+func readIndexed(w indexed, visit func([]byte) error, payload func(index uint64) ([]byte, error)) error {
+	first, err := w.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := w.LastIndex()
+	if err != nil || last == 0 {
+		return err
+	}
+	for index := first; index <= last; index++ {
+		p, err := payload(index)
+		if err != nil {
+			return err
+		}
+		if err := visit(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

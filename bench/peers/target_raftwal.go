@@ -54,22 +54,9 @@ func (l *raftwalLog) write(_ context.Context, payloads [][]byte) error {
 }
 
 func (l *raftwalLog) Read(_ context.Context, visit func([]byte) error) error {
-	first, err := l.wal.FirstIndex()
-	if err != nil {
-		return err
-	}
-	last, err := l.wal.LastIndex()
-	if err != nil || last == 0 {
-		return err
-	}
-	for index := first; index <= last; index++ {
+	return readIndexed(l.wal, visit, func(index uint64) ([]byte, error) {
 		var entry raft.Log
-		if err := l.wal.GetLog(index, &entry); err != nil {
-			return err
-		}
-		if err := visit(entry.Data); err != nil {
-			return err
-		}
-	}
-	return nil
+		err := l.wal.GetLog(index, &entry)
+		return entry.Data, err
+	})
 }

@@ -48,22 +48,5 @@ func (l *tidwallLog) write(_ context.Context, payloads [][]byte) error {
 }
 
 func (l *tidwallLog) Read(_ context.Context, visit func([]byte) error) error {
-	first, err := l.wal.FirstIndex()
-	if err != nil {
-		return err
-	}
-	last, err := l.wal.LastIndex()
-	if err != nil || last == 0 {
-		return err
-	}
-	for index := first; index <= last; index++ {
-		payload, err := l.wal.Read(index)
-		if err != nil {
-			return err
-		}
-		if err := visit(payload); err != nil {
-			return err
-		}
-	}
-	return nil
+	return readIndexed(l.wal, visit, l.wal.Read)
 }
