@@ -152,10 +152,11 @@ func (j *commitJournal) takes(l *Log, b *batch) bool {
 	return w.synced >= segmentBegins && w.durableSize() == b.pos && w.lag.bytes() <= journalLagMax
 }
 
-// wanted counts a commit and has the files made when it is time for that.
+// wanted counts a commit and has the files made when it is time for that. A journal
+// that broke still wants its batches: it refuses them, until their log is poisoned.
 func (j *commitJournal) wanted() bool {
 	switch j.state.Load() {
-	case journalReady:
+	case journalReady, journalBroken:
 		return true
 	case journalUnmade:
 		if j.commits.Add(1) >= journalAfter {

@@ -48,15 +48,15 @@ func (w *journalWorld) append(each int) {
 	all.Wait()
 }
 
-// watch looks at what a power loss before every so many changes leaves.
-func (w *journalWorld) watch(every uint64, look func(image *rig, acked []uint64)) (images *int) {
+// watch looks at what a power loss before every so many changes leaves. stop waits for
+// a look that is under way, and says how many there were.
+func (w *journalWorld) watch(every uint64, look func(image *rig, acked []uint64)) (stop func() (images int)) {
 	var mu sync.Mutex
-	changes := uint64(0)
-	images = new(int)
+	stopped, images, changes := false, 0, uint64(0)
 	w.disk.BeforeChange(func(simdisk.Change) {
 		mu.Lock()
 		defer mu.Unlock()
-		if changes++; changes%every != 0 {
+		if changes++; stopped || changes%every != 0 {
 			return
 		}
 		acked := make([]uint64, len(w.acked))
@@ -64,13 +64,19 @@ func (w *journalWorld) watch(every uint64, look func(image *rig, acked []uint64)
 			acked[i] = w.acked[i].Load()
 		}
 		image := w.disk.Crash(simdisk.CrashOptions{Seed: w.seed<<32 + changes})
-		*images++
+		images++
 		cfg := w.cfg
 		opened := simRigOn(w.TB, image, func(c *engine.Config) { *c = cfg })
 		look(opened, acked)
 		opened.close()
 	})
-	return images
+	return func() int {
+		w.disk.BeforeChange(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		return images
+	}
 }
 
 // holds checks that a log has every acknowledged record, and no other than was
@@ -89,7 +95,7 @@ func TestAPowerLossBesideTheJournalTakesNothingAcknowledged(t *testing.T) {
 			t.Run(fmt.Sprintf("rolls at %d, seed %d", background, seed), func(t *testing.T) {
 				w := newJournalWorld(t, seed, func(c *engine.Config) { c.RolloverThresholdPercent = background })
 				replayed := uint64(0)
-				images := w.watch(13, func(image *rig, acked []uint64) {
+				stop := w.watch(13, func(image *rig, acked []uint64) {
 					replayed += image.store.Stats().JournalReplayed
 					for i, l := range image.openShards(len(acked)) {
 						image.holds(l, acked[i])
@@ -99,12 +105,12 @@ func TestAPowerLossBesideTheJournalTakesNothingAcknowledged(t *testing.T) {
 					}
 				})
 				w.append(120)
-				w.disk.BeforeChange(nil)
+				images := stop()
 				stats := w.store.Stats()
-				if *images < 20 || replayed == 0 || stats.JournalBytes < 2*engine.JournalBytesMin {
-					t.Errorf("%d images, %d entries replayed, %d bytes of frames", *images, replayed, stats.JournalBytes)
+				if images < 20 || replayed == 0 || stats.JournalBytes < 2*engine.JournalBytesMin {
+					t.Errorf("%d images, %d entries replayed, %d bytes of frames", images, replayed, stats.JournalBytes)
 				}
-				t.Logf("%d images, %d entries replayed, %d frames, %d checkpoints", *images, replayed, stats.JournalFrames, stats.JournalCheckpoints)
+				t.Logf("%d images, %d entries replayed, %d frames, %d checkpoints", images, replayed, stats.JournalFrames, stats.JournalCheckpoints)
 			})
 		}
 	}

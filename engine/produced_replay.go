@@ -68,6 +68,9 @@ func (l *Log) replaySegment(ctx context.Context, w *producersWalk, d segment.Des
 // producersBelow gives what is known of producers once only segments are left, of
 // which the last may end before the file does. It reads, and changes nothing.
 func (l *Log) producersBelow(ctx context.Context, segments []segment.Descriptor) (*producersWalk, error) {
+	if err := ctx.Err(); err != nil { // also where a snapshot leaves nothing to read
+		return nil, err
+	}
 	l.mu.Lock()
 	known := l.mu.produced.known
 	l.mu.Unlock()
