@@ -47,7 +47,7 @@ func (l *Log) await(ctx context.Context, p Pending, lead bool) (AppendResult, er
 		if l.leadsInline(p.b) {
 			l.commit(p.b)
 		} else {
-			go l.commitFn()
+			l.goOn()
 		}
 	}
 	if p.crowd != nil {
@@ -71,7 +71,7 @@ func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, erro
 		return Pending{}, err
 	}
 	if lead {
-		go l.commitFn()
+		l.goOn()
 	}
 	return p, nil
 }

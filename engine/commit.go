@@ -22,13 +22,18 @@ const (
 
 func (l *Log) gather() {
 	expected := l.last.released
-	if expected <= 1 || l.stagedAppends.Load() >= expected {
+	if l.gathered() {
 		return
 	}
 	bound := min(l.last.flush/gatherFraction, gatherMax)
 	for l.stagedAppends.Load() < expected && time.Since(l.last.at) < bound {
 		gatherYield()
 	}
+}
+
+// gathered says that there is nothing to pause for.
+func (l *Log) gathered() bool {
+	return l.last.released <= 1 || l.stagedAppends.Load() >= l.last.released
 }
 
 func gatherYield() {
@@ -44,40 +49,93 @@ func gatherYield() {
 func yieldThread() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // commit is the commit loop: the only code that writes to the active segment. It
-// runs while there is work and is started by whoever stages the first batch.
+// runs while there is work and is started by whoever stages the first batch. It ends
+// too when the commit journal has a batch; what it left, the role, is framed's then.
 // With until set it returns once that batch is complete and leaves the rest to a
 // goroutine, so that no appender works for others for ever.
 func (l *Log) commit(until *batch) {
 	for {
+		if b := l.bypassing; b != nil {
+			l.bypassing = nil
+			l.writeSegment(b, l.mu.active.file, time.Now())
+		}
+		l.writeIndex(false)
 		if l.cfg.FsyncMode == FsyncOnCommit {
 			l.gather()
 		}
 		l.mu.Lock()
-		l.mu.inFlight = nil
 		if len(l.mu.staged) == 0 {
-			l.mu.committing = false
-			l.notifyLocked()
+			l.restLocked()
 			l.mu.Unlock()
 			return
 		}
 		if until != nil && until.completed {
+			l.mu.inFlight = nil
 			l.mu.Unlock()
-			go l.commitFn()
+			l.store.committers.run(l.commitFn)
 			return
 		}
-		b := l.mu.staged[0]
-		n := copy(l.mu.staged, l.mu.staged[1:])
-		l.mu.staged[n] = nil
-		l.mu.staged = l.mu.staged[:n]
-		l.mu.inFlight = b
+		b := l.takeBatchLocked()
 		poison := l.mu.poison
 		l.mu.Unlock()
 		if poison != nil {
 			l.fail(b, poison)
 			continue
 		}
-		l.write(b)
+		if away := l.write(b); away {
+			return
+		}
 	}
+}
+
+// restLocked gives the commit role up: nothing is staged.
+func (l *Log) restLocked() {
+	l.mu.inFlight, l.mu.committing = nil, false
+	l.notifyLocked()
+}
+
+// takeBatchLocked takes the first staged batch, of which there is one.
+func (l *Log) takeBatchLocked() *batch {
+	b := l.mu.staged[0]
+	n := copy(l.mu.staged, l.mu.staged[1:])
+	l.mu.staged[n] = nil
+	l.mu.staged = l.mu.staged[:n]
+	l.mu.inFlight = b
+	return b
+}
+
+// goOn has the commit role and must not wait: what the commit journal takes as it is
+// goes there, for all else a commit loop is started.
+func (l *Log) goOn() {
+	if l.bypassing != nil || l.cfg.FsyncMode != FsyncOnCommit || !l.store.journal.ready() || l.indexDue() || !l.gathered() {
+		l.store.committers.run(l.commitFn)
+		return
+	}
+	l.mu.Lock()
+	if len(l.mu.staged) == 0 {
+		l.restLocked()
+		l.mu.Unlock()
+		return
+	}
+	file := l.mu.active.file
+	if l.mu.staged[0].roll || l.mu.poison != nil || file == nil || l.reservesFirst() {
+		l.mu.Unlock()
+		l.store.committers.run(l.commitFn)
+		return
+	}
+	b := l.takeBatchLocked()
+	l.mu.Unlock()
+	l.recent.Store(true)
+	switch err := l.reserve(file, b.end()); {
+	case err != nil:
+		l.fail(b, err)
+	case l.store.journal.takes(l, b):
+		l.store.journal.carry(l, b, time.Now())
+		return
+	default:
+		l.bypassing = b
+	}
+	l.store.committers.run(l.commitFn)
 }
 
 // handOver ends a goroutine's turn as the commit loop: what was staged meanwhile
@@ -86,7 +144,7 @@ func (l *Log) handOver() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.mu.staged) > 0 {
-		go l.commitFn()
+		l.store.committers.run(l.commitFn)
 		return
 	}
 	l.mu.committing = false

@@ -153,6 +153,7 @@ func TestAFailedWriteOfTheCommitOffsetIsTriedAgainEverySecond(t *testing.T) {
 			c.Logger = slog.New(slog.NewTextHandler(&text, nil))
 		})}
 		r.appendSizes(make([]int, 100)...)
+		time.Sleep(10 * time.Millisecond) // nothing below happens at a tick
 		fault := faults.Inject(faultdisk.Fault{
 			Kinds: faultdisk.Write, Path: isReplica, Times: faultdisk.Forever, Errno: syscall.ENOSPC,
 		})

@@ -29,8 +29,13 @@
 // instead of its segment:
 //
 //	commit   gather ─ take the first batch ─ [roll] ─ entry in the next frame, which
-//	         batches of all logs share ─ publish ─ the bytes lag in memory
+//	         batches of all logs share; the loop ends, its role goes with the entry
+//	leader   one write per frame ─ for each log of it: publish, the bytes lag in
+//	         memory; stage the next batch, or start a commit loop for it
 //	         checkpoint, later: lag ─ one write to the segment ─ flush
+//
+// An appender that finds no loop stages the entry itself (Log.goOn), where nothing but
+// the frame has to be waited for.
 //
 // Whoever writes a segment in another way, or seals, cuts or closes it, brings it up
 // to the journal first (settleLag).
@@ -136,15 +141,17 @@
 // applying a shipment or of dropping records, is taken before all of these. A seal opens the gate again
 // before it reads what it sealed, and keeps maintenance until it did.
 //
-// Follower.Committed is called with no lock held, by the commit loop alone;
+// Follower.Committed is called with no lock held, by who has the commit role alone;
 // Truncated and Poisoned are called under Log.mu. A follower's own lock is a leaf
 // below it.
 //
 // # Goroutines
 //
-// One commit loop at a time leads the journal: it writes the frame that holds its own
-// batch, and a goroutine goes on while there are more. The checkpointer waits for
-// nothing that an appender can hold.
+// One goroutine leads the journal while entries are staged: it writes frames, one at a
+// time, and has each log's commit role while it publishes what a frame held. It waits
+// for the journal's own writes alone. The checkpointer waits for nothing that an
+// appender can hold. Goroutines of commit loops and of the leader are kept for the next
+// one (committers).
 //
 // A store has its timers, those for periodic flushes and for retention from the
 // first log on that needs them, and while there is work one commit loop per log,

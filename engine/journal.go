@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +18,16 @@ import (
 // background; until a log's bytes are synced there, the frames that hold them are
 // not written over.
 //
-//	commit loops ─ stage an entry ─┬─ lead: gather ─ build a frame ─ one dsync write
-//	                               │        ─ hand over ─ next frame
-//	                               └─ wait for the frame
-//	each of them   publish: the batch is durable; its bytes wait in memory (lag)
-//	checkpoint     lag ─ write to the segment ─ flush ─ its frames are not needed
+//	each log    stage an entry, and the commit loop's role with it
+//	leader      gather ─ build a frame ─ one dsync write
+//	            ─ for each log: publish, stage its next entry, or start its loop
+//	            ─ next frame
+//	checkpoint  lag ─ write to the segment ─ flush ─ its frames are not needed
+//
+// A batch that is published is durable; its bytes wait in memory (the lag). The leader
+// is one goroutine while anything is staged. It goes on for the logs itself, since
+// waking a goroutine per log costs more than publishing does, and it waits for the
+// journal's device alone: what may wait for anything else is a loop's.
 //
 // DESIGN: docs/format.md has the layout, docs/durability.md the rules.
 type commitJournal struct {
@@ -32,6 +36,8 @@ type commitJournal struct {
 	state atomic.Int32
 	// commits counts commits that could have used the journal, until it is made.
 	commits atomic.Int64
+	// leadFn is lead as a function value, made once.
+	leadFn func()
 	// kick asks the checkpointer to make files free.
 	kick chan struct{}
 	// stagedCount mirrors len(mu.staged), lagBytes what lags in all logs.
@@ -92,10 +98,13 @@ type journaledShard struct {
 // journalEntry is what one log, or one fence, wants in the next frame.
 type journalEntry struct {
 	journal.Entry
-	log  *Log // nil for a fence
-	done chan error
-	// sequence is the frame's, once done was sent nil.
-	sequence uint64
+	// log and batch are whose entry it is, started since when it is under way, and
+	// unnamed why its segment is none any more; a fence has none of them, and done.
+	log     *Log
+	batch   *batch
+	started time.Time
+	unnamed error
+	done    chan error
 }
 
 // pins are the lowest sequences that hold bytes of a log, by where the bytes are on
@@ -132,6 +141,7 @@ var errNoJournalRoom = errors.New("no file of the commit journal is free")
 
 func newCommitJournal(s *Store) *commitJournal {
 	j := &commitJournal{store: s, kick: make(chan struct{}, 1)}
+	j.leadFn = j.lead
 	j.mu.pinned, j.mu.shards = make(map[*Log]struct{}), make(map[string]journaledShard)
 	return j
 }
@@ -152,6 +162,8 @@ func (j *commitJournal) takes(l *Log, b *batch) bool {
 	return w.synced >= segmentBegins && w.durableSize() == b.pos && w.lag.bytes() <= journalLagMax
 }
 
+func (j *commitJournal) ready() bool { return j.state.Load() == journalReady }
+
 // wanted counts a commit and has the files made when it is time for that. A journal
 // that broke still wants its batches: it refuses them, until their log is poisoned.
 func (j *commitJournal) wanted() bool {
@@ -166,32 +178,31 @@ func (j *commitJournal) wanted() bool {
 	return false
 }
 
-// commit makes a batch durable by a frame. errNoJournalRoom says that the journal
-// did not take it; any other error is final for the store.
-func (j *commitJournal) commit(l *Log, b *batch) error {
+// carry hands a batch to the journal, and the commit loop's role with it: framed goes
+// on when a frame holds the batch, or none is going to.
+func (j *commitJournal) carry(l *Log, b *batch, started time.Time) {
 	w := &l.mu.active
 	e := &l.journaled
 	e.Kind, e.Shard = journal.Data, l.name
 	e.Segment, e.BaseOffset, e.HeaderCRC = w.id, w.base, w.headerCRC()
 	e.Position, e.First, e.Last, e.Bytes = b.pos, b.first, b.next-1, b.buf
-	err := j.append(e)
-	e.Bytes = nil
-	b.sequence = e.sequence
-	return err
+	e.batch, e.started = b, started
+	if err := j.stage(e); err != nil {
+		l.framed(e, 0, err)
+	}
 }
 
-// append puts an entry into the next frame and waits for it, writing that frame
-// itself when nobody else writes.
-func (j *commitJournal) append(e *journalEntry) error {
-	e.sequence = 0
+// stage puts an entry into the next frame. An error says that there will be none:
+// errNoJournalRoom when the journal does not take the entry, any other is final for
+// the store.
+func (j *commitJournal) stage(e *journalEntry) error {
 	j.mu.Lock()
 	if j.state.Load() != journalReady {
-		err := j.mu.broken
-		j.mu.Unlock()
-		if err == nil {
-			err = errNoJournalRoom
+		defer j.mu.Unlock()
+		if j.mu.broken != nil {
+			return j.mu.broken
 		}
-		return err
+		return errNoJournalRoom
 	}
 	j.mu.staged = append(j.mu.staged, e)
 	j.stagedCount.Store(int64(len(j.mu.staged)))
@@ -199,14 +210,13 @@ func (j *commitJournal) append(e *journalEntry) error {
 	j.mu.leading = true
 	j.mu.Unlock()
 	if lead {
-		j.lead(e)
+		j.store.committers.run(j.leadFn)
 	}
-	return <-e.done
+	return nil
 }
 
-// lead writes frames: until own's is written, when the rest goes to a goroutine, or
-// until there is nothing more to write.
-func (j *commitJournal) lead(own *journalEntry) {
+// lead writes frames until there is nothing to write.
+func (j *commitJournal) lead() {
 	for {
 		j.gather()
 		entries := j.take()
@@ -215,8 +225,8 @@ func (j *commitJournal) lead(own *journalEntry) {
 		}
 		waiting := j.stagedCount.Load()
 		started := time.Now()
-		mine := slices.Contains(entries, own)
 		sequence, err := j.writeFrame(entries)
+		j.last.flush = time.Since(started)
 		if errors.Is(err, errNoJournalRoom) {
 			// Data can go to its segment; a fence has nowhere else to go.
 			var fences []*journalEntry
@@ -225,13 +235,9 @@ func (j *commitJournal) lead(own *journalEntry) {
 				answer(fences, fenced, err)
 			}
 		}
+		j.last.released = int64(len(entries)) + waiting
 		answer(entries, sequence, err)
-		j.last.released, j.last.at = int64(len(entries))+waiting, time.Now()
-		j.last.flush = j.last.at.Sub(started)
-		if mine {
-			j.passOn()
-			return
-		}
+		j.last.at = time.Now()
 	}
 }
 
@@ -250,20 +256,12 @@ func divide(entries []*journalEntry) (fences, data []*journalEntry) {
 // answer tells those who wait for a frame what became of it.
 func answer(entries []*journalEntry, sequence uint64, err error) {
 	for _, e := range entries {
-		e.sequence = sequence
-		e.done <- err // has room
+		if e.log == nil {
+			e.done <- err // has room
+		} else {
+			e.log.framed(e, sequence, err)
+		}
 	}
-}
-
-// passOn ends a commit loop's turn as the leader.
-func (j *commitJournal) passOn() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.mu.staged) > 0 {
-		go j.lead(nil)
-		return
-	}
-	j.mu.leading = false
 }
 
 // gather is the pause of Log.gather for the logs that the last frame released.
@@ -398,8 +396,12 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	var err error
 	if inline {
 		err = s.performInline(&j.op, place)
+		lookAtNames(entries)
 	} else {
-		err = s.do(&j.op)
+		s.queue.Submit(&j.op)
+		lookAtNames(entries) // a system call each, while the device works
+		err = j.op.Wait()
+		s.keepIfUnknown(&j.op)
 	}
 	if err == nil && j.op.Pieces > 1 {
 		// Of several pieces a dsync write covers the last one.
@@ -418,6 +420,15 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	s.counters.journalBytes.Add(uint64(len(frame)))
 	s.counters.journalEntries.Add(uint64(len(entries)))
 	return nil
+}
+
+// lookAtNames notes which entries are of a segment that lost its name.
+func lookAtNames(entries []*journalEntry) {
+	for _, e := range entries {
+		if e.log != nil {
+			e.unnamed = e.log.stillNamed(e.log.mu.active.file, e.Position)
+		}
+	}
 }
 
 // framed notes a frame that is durable.

@@ -33,7 +33,11 @@ func (j *commitJournal) fence(shard string, segment uint64) error {
 		return nil
 	}
 	e := &journalEntry{Entry: journal.Entry{Kind: journal.Fence, Shard: shard, Segment: segment}, done: make(chan error, 1)}
-	if err := j.append(e); err != nil {
+	err := j.stage(e)
+	if err == nil {
+		err = <-e.done
+	}
+	if err != nil {
 		return fmt.Errorf("the commit journal could not be told that %s gives up records: %w", shard, err)
 	}
 	return nil

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"io"
+	"math/bits"
+	"sync"
 
 	"felix.local/felix/journal"
 	"felix.local/felix/segment"
@@ -10,8 +12,36 @@ import (
 // segmentBegins is where the first record of a segment stands.
 const segmentBegins = int64(segment.HeaderSize)
 
-// lagSpareMax bounds the memory that a log without anything lagging keeps.
-const lagSpareMax = 64 << 10
+// What lags of a log grows from lagBytesMin, by doubling, in memory that all logs
+// share: it is full and empty again some times a second, and as garbage it would cost
+// a tenth of what the journal costs.
+const (
+	lagBytesMin = 4 << 10
+	lagClasses  = 10 // up to 2 MiB
+)
+
+var lagMemory [lagClasses]sync.Pool
+
+func lagClass(n int) int { return bits.Len(uint(max(n-1, 0) / lagBytesMin)) }
+
+// takeLagMemory gives empty memory for at least n bytes.
+func takeLagMemory(n int) []byte {
+	class := lagClass(n)
+	if class >= lagClasses {
+		return make([]byte, 0, n)
+	}
+	if held, ok := lagMemory[class].Get().(*[]byte); ok {
+		return (*held)[:0]
+	}
+	return make([]byte, 0, lagBytesMin<<class)
+}
+
+// giveLagMemory gives memory of takeLagMemory back; nobody may look at it any more.
+func giveLagMemory(b []byte) {
+	if class := lagClass(cap(b)); cap(b) > 0 && class < lagClasses {
+		lagMemory[class].Put(&b)
+	}
+}
 
 // lag is what the journal made durable of the active segment and the segment itself
 // does not hold durably yet. It ends where the segment ends. Bytes that a reader was
@@ -21,25 +51,32 @@ type lag struct {
 	// has a slice of them.
 	writing, staged         []byte
 	writingLent, stagedLent bool
-	// spare is memory for what is staged next.
-	spare []byte
 }
 
 func (g *lag) bytes() int64 { return int64(len(g.writing) + len(g.staged)) }
 
-func (g *lag) add(b []byte) { g.staged = append(g.staged, b...) }
+func (g *lag) add(b []byte) {
+	if need := len(g.staged) + len(b); need > cap(g.staged) {
+		bigger := append(takeLagMemory(max(need, 2*cap(g.staged))), g.staged...)
+		if !g.stagedLent {
+			giveLagMemory(g.staged)
+		}
+		g.staged, g.stagedLent = bigger, false
+	}
+	g.staged = append(g.staged, b...)
+}
 
 // begin takes what is staged as what is written.
 func (g *lag) begin() []byte {
 	g.writing, g.writingLent = g.staged, g.stagedLent
-	g.staged, g.stagedLent, g.spare = g.spare, false, nil
+	g.staged, g.stagedLent = nil, false
 	return g.writing
 }
 
 // end drops what was written: the segment holds it.
 func (g *lag) end() {
-	if !g.writingLent && cap(g.writing) <= lagSpareMax {
-		g.spare = g.writing[:0]
+	if !g.writingLent {
+		giveLagMemory(g.writing)
 	}
 	g.writing = nil
 }

@@ -95,6 +95,9 @@ type Log struct {
 	// loop's own; pins are the journal's.
 	journaled journalEntry
 	pins      pins
+	// bypassing is a batch that was taken and that the commit journal does not take, the
+	// commit loop's own.
+	bypassing *batch
 	// writeOp belongs to the commit loop, flushOp to whoever has the flush's role.
 	writeOp, flushOp device.Op
 	// gathering state, the commit loop's own.

@@ -193,7 +193,7 @@ func (s *Store) recoveryPolicy() recovery.Policy {
 func (s *Store) newLog(dir, label string, r *recovery.Recovered, beside replication, opts LogOptions) *Log {
 	l := &Log{
 		store: s, cfg: opts.apply(s.cfg), dir: dir, label: label, report: r.Report, follower: opts.Follower,
-		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax), journaled: journalEntry{done: make(chan error, 1)},
+		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax),
 		maintenance: make(chan struct{}, 1), sidecars: make(chan struct{}, 1), applying: make(chan struct{}, 1),
 	}
 	l.journaled.log = l

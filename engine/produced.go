@@ -66,7 +66,7 @@ func (l *Log) AppendProducedAsync(ctx context.Context, batch ProducerBatch, reco
 		return Pending{}, err
 	}
 	if lead {
-		go l.commitFn()
+		l.goOn()
 	}
 	return p, nil
 }

@@ -37,12 +37,18 @@ type reservation struct {
 	doubling bool
 }
 
+// reserves says that blocks are reserved at all.
+func (l *Log) reserves() bool { return l.cfg.Preallocate && !l.store.allocateOff.Load() }
+
+// reservesFirst says that reserve will wait for the segment's first blocks.
+func (l *Log) reservesFirst() bool { return l.mu.active.reserve.bytes == 0 && l.reserves() }
+
 // reserve keeps reserved blocks ahead of end, the position where the next write
 // ends. A segment's first reservation is waited for, so that a full disk answers
 // before anything is written; later ones run beside the writes, and one that
 // fails is counted: the writes themselves will tell.
 func (l *Log) reserve(file device.File, end int64) error {
-	if !l.cfg.Preallocate || l.store.allocateOff.Load() {
+	if !l.reserves() {
 		return nil
 	}
 	r := &l.mu.active.reserve // the commit loop's own

@@ -128,6 +128,5 @@ func (s *Store) performInline(op *device.Op, place int) error {
 // a caller, who must be able to give up on it. The commit role is the caller's.
 func (l *Log) leadsInline(b *batch) bool {
 	w := &l.mu.active
-	reserved := w.reserve.bytes > 0 || !l.cfg.Preallocate || l.store.allocateOff.Load()
-	return l.cfg.FsyncMode != FsyncOnCommit && !b.roll && w.file != nil && reserved
+	return l.cfg.FsyncMode != FsyncOnCommit && !b.roll && w.file != nil && !l.reservesFirst()
 }

@@ -57,12 +57,17 @@ func (l *Log) sealIndex(w *writer) error {
 	return err
 }
 
+// indexPending is how many index entries were gathered and not tried to be written.
+func (w *writer) indexPending() int { return len(w.entries) - max(w.indexed, w.indexTried) }
+
+// indexDue says that enough were gathered for a write.
+func (l *Log) indexDue() bool { return l.mu.active.indexPending() >= indexBatch }
+
 // writeIndex hands gathered index entries to the page cache; all is whether to
 // do so when there are few.
 func (l *Log) writeIndex(all bool) {
 	w := &l.mu.active
-	pending := len(w.entries) - max(w.indexed, w.indexTried)
-	if pending == 0 || !all && pending < indexBatch {
+	if !l.indexDue() && !(all && w.indexPending() > 0) {
 		return
 	}
 	f, err := l.writeIndexEntries(w)

@@ -33,6 +33,7 @@ type Store struct {
 	space        *spaceGuard
 	inlinePlaces *inlinePlaces
 	solo         solo
+	committers   committers
 	opening      chan struct{}
 	// single: a shard was opened by itself, without the root it lies in.
 	single      bool
@@ -235,6 +236,7 @@ func (s *Store) refuseWork() {
 		return
 	}
 	s.mu.closed = true
+	s.committers.end()
 	close(s.stop)
 	go func() {
 		s.running.Wait()

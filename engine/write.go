@@ -11,30 +11,44 @@ import (
 var errUnlinked = errors.New("the segment file has no name any more: its directory or file was removed")
 
 // write carries one batch to its segment and acknowledges it, or fails it and
-// everything behind it.
-func (l *Log) write(b *batch) {
+// everything behind it. away says that the commit journal has it instead, and the
+// commit loop's role with it.
+func (l *Log) write(b *batch) (away bool) {
 	if b.roll {
 		if err := l.rollFor(b); err != nil {
 			l.fail(b, err)
-			return
+			return false
 		}
 	}
 	started := time.Now()
 	file, err := l.writerFile()
 	if err != nil {
 		l.fail(b, l.openFailed(err))
-		return
+		return false
 	}
 	if err := l.reserve(file, b.end()); err != nil {
+		l.fail(b, err)
+		return false
+	}
+	if j := l.store.journal; j.takes(l, b) {
+		j.carry(l, b, started)
+		return true
+	}
+	l.writeSegment(b, file, started)
+	return false
+}
+
+// writeSegment is write for a batch that the commit journal does not take. The segment
+// is not written before it holds all that lags behind the journal: a write past bytes
+// that are not there would leave a hole.
+func (l *Log) writeSegment(b *batch, file device.File, started time.Time) {
+	if err := l.settleLag(); err != nil {
 		l.fail(b, err)
 		return
 	}
 	w := &l.mu.active
 	if w.size != b.pos {
 		panic("engine: a batch does not start where the segment ends")
-	}
-	if done := l.writeJournal(b, file, started); done {
-		return
 	}
 	l.mu.Lock()
 	atSynced := w.synced == b.pos
@@ -48,7 +62,7 @@ func (l *Log) write(b *batch) {
 	if onCommit && atSynced && l.store.backend.DsyncWrite {
 		op.Kind = device.WriteDsync
 	}
-	err = l.perform(op)
+	err := l.perform(op)
 	op.Buf = nil
 	if err != nil {
 		l.writeFailed(b, file, op.Kind, err)
@@ -71,33 +85,29 @@ func (l *Log) write(b *batch) {
 		}
 	}
 	l.publish(b, durable, started)
+	l.writeIndex(false)
 }
 
-// writeJournal makes a batch durable by the commit journal, where that may have it.
-// Otherwise the segment is written: not before it holds all that lags behind the
-// journal, since a write past bytes that are not there would leave a hole.
-func (l *Log) writeJournal(b *batch, file device.File, started time.Time) (done bool) {
-	j := l.store.journal
-	if j.takes(l, b) {
-		err := j.commit(l, b)
-		if err == nil {
-			err = l.stillNamed(file, b.pos)
-		}
-		switch {
-		case err == nil:
-			l.publish(b, true, started)
-			return true
-		case !errors.Is(err, errNoJournalRoom):
-			l.fail(b, l.poisonWith(err))
-			return true
-		}
+// framed takes the commit role back from the journal, which made the entry's batch
+// durable by the frame of a sequence, or did not. The journal's leader calls it, which
+// must not wait for what other than a lock can be waited for.
+func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
+	b, started := e.batch, e.started
+	e.batch, e.Bytes = nil, nil
+	if err == nil {
+		err = e.unnamed
+	}
+	switch {
+	case err == nil:
+		b.sequence = sequence
+		l.publish(b, true, started)
+	case errors.Is(err, errNoJournalRoom):
 		l.store.counters.journalBypassed.Add(1)
+		l.bypassing = b
+	default:
+		l.fail(b, l.poisonWith(err))
 	}
-	if err := l.settleLag(); err != nil {
-		l.fail(b, err)
-		return true
-	}
-	return false
+	l.goOn()
 }
 
 // stillNamed fails when a segment lost its name: a record in such a file does
@@ -150,7 +160,6 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 		l.store.observer.Synced(fanIn, took, nil)
 	}
 	l.store.becameDirty(l, !durable)
-	l.writeIndex(false)
 	l.maybePrepareRoll()
 }
 

@@ -30,29 +30,25 @@ func journaling() []Defect {
 				},
 				{
 					File: "engine/journal.go",
-					Old:  "	if inline {\n		err = s.performInline(&j.op, place)\n	} else {\n		err = s.do(&j.op)\n	}\n",
-					New: `	_, _ = inline, place
-	j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
-	s.queue.Submit(j.late)
-	j.op.Pieces = 1
+					Old:  "		s.queue.Submit(&j.op)\n		lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n	}\n",
+					New: `		j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
+		s.queue.Submit(j.late)
+		j.op.Pieces = 1
+	}
 `,
 				},
 				{
 					File: "engine/journal.go",
-					Old:  "		answer(entries, sequence, err)\n		j.last.released",
+					Old:  "		answer(entries, sequence, err)\n		j.last.at",
 					New: `		late, told, failed := j.late, append([]*journalEntry(nil), entries...), err
-		for _, e := range entries {
-			e.sequence = sequence
-		}
+		j.late = nil
 		go func() {
 			if late != nil && failed == nil {
 				failed = late.Wait()
 			}
-			for _, e := range told {
-				e.done <- failed
-			}
+			answer(told, sequence, failed)
 		}()
-		j.last.released`,
+		j.last.at`,
 				},
 			},
 			Caught: []Check{
@@ -100,8 +96,8 @@ func journaling() []Defect {
 			Breaks: "a segment is written to only behind all that it holds durably; here a large batch is written behind a hole",
 			Edits: []Edit{{
 				File: "engine/write.go",
-				Old:  "	if err := l.settleLag(); err != nil {\n		l.fail(b, err)\n		return true\n	}\n	return false\n",
-				New:  "	return false\n",
+				Old:  "	if err := l.settleLag(); err != nil {\n		l.fail(b, err)\n		return\n	}\n	w := &l.mu.active\n",
+				New:  "	w := &l.mu.active\n",
 			}},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestALargeBatchGoesToItsSegmentBehindWhatLags", Says: "the segment saw"},

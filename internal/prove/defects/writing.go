@@ -19,13 +19,13 @@ func writing() []Defect {
 			Breaks: "under on_commit a batch is acknowledged once it is on the device; here its waiters are told first, and a power loss in between takes an acknowledged record",
 			Edits: []Edit{{
 				File: "engine/write.go",
-				Old:  "	err = l.perform(op)\n	op.Buf = nil\n",
+				Old:  "	err := l.perform(op)\n	op.Buf = nil\n",
 				New: `	var late *device.Op
 	if op.Kind == device.WriteDsync {
 		op.Kind = device.Write
 		late = &device.Op{Kind: device.WriteDsync, File: file, Buf: append([]byte(nil), b.buf...), Pos: b.pos}
 	}
-	err = l.perform(op)
+	err := l.perform(op)
 	op.Buf = nil
 	if late != nil && err == nil {
 		l.publish(b, true, started)
