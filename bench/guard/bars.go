@@ -12,36 +12,46 @@ import (
 	"felix.local/felix/engine"
 )
 
-// rounds is how many pairs a ratio is made from.
-const rounds = 3
-
 // variant is one side of a ratio.
 type variant struct {
 	mode                    engine.FsyncMode
 	ring                    engine.IOURingMode
+	journal                 engine.JournalMode
 	logs, publishers, batch int
 }
 
 // bars lists everything that is measured, in a directory.
-func bars(dir string, slice time.Duration) []bar {
-	m := measurer{dir: dir, slice: slice}
+func bars(m measurer) []bar {
 	lone := variant{mode: engine.FsyncOnCommit, logs: 1, publishers: 1, batch: 1}
 	with := func(v variant, change func(*variant)) variant { change(&v); return v }
-	backend := func(name string, logs, publishers int) bar {
-		ring := with(lone, func(v *variant) { v.logs, v.publishers, v.ring = logs, publishers, engine.IOURingAuto })
+	journaled := with(lone, func(v *variant) { v.journal = engine.JournalRequire })
+	backend := func(name string, of variant, logs, publishers int) bar {
+		ring := with(of, func(v *variant) { v.logs, v.publishers, v.ring = logs, publishers, engine.IOURingAuto })
 		pool := with(ring, func(v *variant) { v.ring = engine.IOURingOff })
-		return bar{name: name, limit: 0.97, measure: m.rate(ring, pool)}
+		return bar{name: "ring / pool, " + name, limit: 0.97, measure: m.rate(ring, pool)}
+	}
+	each := func(v variant, logs int) variant {
+		return with(v, func(v *variant) { v.logs, v.publishers = logs, logs })
 	}
 	list := []bar{
-		backend("ring / pool, on_commit, 1 log, 1 publisher", 1, 1),
-		backend("ring / pool, on_commit, 1 log, 64 publishers", 1, 64),
-		backend("ring / pool, on_commit, 16 logs, 1 publisher each", 16, 16),
-		backend("ring / pool, on_commit, 64 logs, 1 publisher each", 64, 64),
+		backend("on_commit, 1 log, 1 publisher", lone, 1, 1),
+		backend("on_commit, 1 log, 64 publishers", lone, 1, 64),
+		backend("on_commit, 16 logs, 1 publisher each", lone, 16, 16),
+		backend("on_commit, 64 logs, 1 publisher each", lone, 64, 64),
+		backend("journal, 1 log, 1 publisher", journaled, 1, 1),
+		backend("journal, 1 log, 64 publishers", journaled, 1, 64),
+		backend("journal, 16 logs, 1 publisher each", journaled, 16, 16),
+		backend("journal, 64 logs, 1 publisher each", journaled, 64, 64),
+		{
+			name: "journal / segments, 64 logs, 1 publisher each", limit: 6,
+			measure: m.rate(each(journaled, 64), each(lone, 64)),
+		},
 		{
 			name: "64 / 1 publishers, on_commit", limit: 40,
 			measure: m.rate(with(lone, func(v *variant) { v.publishers = 64 }), lone),
 		},
-		{name: "lone publisher p50 / raw overwrite, on_commit", limit: 1.15, atMost: true, measure: m.loneLatency(lone)},
+		{name: "lone publisher p50 / raw overwrite, journal", limit: 1.15, atMost: true, measure: m.loneLatency(journaled)},
+		{name: "the same, in segments", measure: m.loneLatency(lone)},
 	}
 	for _, mode := range []engine.FsyncMode{engine.FsyncNone, engine.FsyncPeriodic} {
 		one := with(lone, func(v *variant) { v.mode = mode })
@@ -64,10 +74,11 @@ func bars(dir string, slice time.Duration) []bar {
 	)
 }
 
-// measurer measures in a directory.
+// measurer measures in a directory: each load for a slice, each ratio from so many pairs.
 type measurer struct {
-	dir   string
-	slice time.Duration
+	dir    string
+	slice  time.Duration
+	rounds int
 }
 
 // side is a side of a plan, and point its load.
@@ -79,7 +90,7 @@ func (m measurer) side(v variant) bench.Side {
 
 func (v variant) config() engine.Config {
 	config := quietConfig(v.mode)
-	config.IOURing = v.ring
+	config.IOURing, config.Journal = v.ring, v.journal
 	return config
 }
 
@@ -93,7 +104,9 @@ func quietConfig(mode engine.FsyncMode) engine.Config {
 }
 
 // String names the variant in errors.
-func (v variant) String() string { return fmt.Sprintf("%v, ring %v", v.mode, v.ring) }
+func (v variant) String() string {
+	return fmt.Sprintf("%v, ring %v, journal %v", v.mode, v.ring, v.journal)
+}
 
 func (m measurer) point(v variant) bench.Point {
 	return bench.Point{Logs: v.logs, Load: bench.Load{
@@ -117,7 +130,7 @@ func (m measurer) pairs(ctx context.Context, a, b variant) (rowsA, rowsB []bench
 		}
 		return results.Taken[0].Row, os.Remove(dir)
 	}
-	for round := range rounds {
+	for round := range m.rounds {
 		order := []variant{a, b}
 		if round%2 == 1 {
 			order = []variant{b, a}
@@ -146,42 +159,46 @@ func column(rows []bench.Row, of func(bench.Row) float64) []float64 {
 }
 
 // rate is the throughput of one variant by that of another.
-func (m measurer) rate(a, b variant) func(context.Context) (float64, string, error) {
-	return func(ctx context.Context) (float64, string, error) {
+func (m measurer) rate(a, b variant) measure {
+	return func(ctx context.Context) (measured, error) {
 		rowsA, rowsB, err := m.pairs(ctx, a, b)
 		if err != nil {
-			return 0, "", err
+			return measured{}, err
 		}
 		perSecond := func(r bench.Row) float64 { return r.RecordsPerSecond }
 		ratesA, ratesB := column(rowsA, perSecond), column(rowsB, perSecond)
-		e := bench.Compare(ratesA, ratesB)
-		detail := fmt.Sprintf("%.0f by %.0f records/s, 95%% %.2f to %.2f, device dsync %d µs",
-			bench.MedianOf(ratesA), bench.MedianOf(ratesB), e.Low, e.High, rowsB[0].DeviceDsyncMicros)
+		cpu := func(r bench.Row) float64 { return r.CPUMicrosPerAppend }
+		out := compared("records/s", ratesA, ratesB)
+		out.CPURatio = bench.Compare(column(rowsA, cpu), column(rowsB, cpu)).Ratio
+		out.DeviceDsyncMicros = rowsB[0].DeviceDsyncMicros
+		out.Detail = fmt.Sprintf("%.0f by %.0f records/s, %s, CPU per append %.2f, device dsync %d µs",
+			bench.MedianOf(ratesA), bench.MedianOf(ratesB), out.interval(), out.CPURatio, out.DeviceDsyncMicros)
 		if a.ring != b.ring && rowsA[0].Backend == rowsB[0].Backend {
-			detail += "; there is no ring here"
+			out.Detail += "; there is no ring here"
 		}
-		return e.Ratio, detail, nil
+		return out, nil
 	}
 }
 
 // loneLatency is the median latency of one publisher by that of a raw overwrite, made
 // right before and after.
-func (m measurer) loneLatency(v variant) func(context.Context) (float64, string, error) {
-	return func(ctx context.Context) (float64, string, error) {
+func (m measurer) loneLatency(v variant) measure {
+	return func(ctx context.Context) (measured, error) {
 		var p50, raw []float64
-		plan := bench.Plan{Dir: m.dir, Points: []bench.Point{m.point(v)}, Sides: []bench.Side{m.side(v)}, Rounds: 2 * rounds, FloorSamples: 128}
+		plan := bench.Plan{Dir: m.dir, Points: []bench.Point{m.point(v)}, Sides: []bench.Side{m.side(v)}, Rounds: 2 * m.rounds, FloorSamples: 128}
 		results, err := plan.Run(ctx, nil)
 		if err != nil {
-			return 0, "", err
+			return measured{}, err
 		}
 		for _, t := range results.Taken {
 			p50 = append(p50, float64(t.Row.LatencyMicros.P50))
 			raw = append(raw, float64(t.Row.DeviceOverwriteMicros))
 		}
-		e := bench.Compare(p50, raw)
-		if e.Ratio == 0 {
-			return 0, "", fmt.Errorf("the filesystem of %s does not overwrite in place, or takes no time for it", m.dir)
+		out := compared("µs", p50, raw)
+		if out.Value == 0 {
+			return measured{}, fmt.Errorf("the filesystem of %s does not overwrite in place, or takes no time for it", m.dir)
 		}
-		return e.Ratio, fmt.Sprintf("%.0f by %.0f µs, 95%% %.2f to %.2f", bench.MedianOf(p50), bench.MedianOf(raw), e.Low, e.High), nil
+		out.Detail = fmt.Sprintf("%.0f by %.0f µs, %s", bench.MedianOf(p50), bench.MedianOf(raw), out.interval())
+		return out, nil
 	}
 }

@@ -1,9 +1,9 @@
 // Command guard measures the ratios that Felix holds itself to and compares them with
 // their limits, in about two minutes:
 //
-//	go run ./bench/guard [-dir DIR] [-inform] [-budget 2m]
+//	go run ./bench/guard [-dir DIR] [-inform] [-budget 2m] [-rounds 3] [-only NAME] [-json FILE]
 //
-// It prints a table, and exits 1 when a limit is missed or a measurement failed; with
+// It prints a table, with -json writes every sample of both sides to a file, and exits 1 when a limit is missed or a measurement failed; with
 // -inform always 0, for where a noisy machine must not stop anything.
 //
 // Only ratios of measurements made side by side have a limit, since rates say more

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +17,15 @@ import (
 
 // values is a bar that measures one value after the other.
 func values(limit float64, atMost bool, list ...float64) bar {
-	return bar{name: "x", limit: limit, atMost: atMost, measure: func(context.Context) (float64, string, error) {
+	return bar{name: "x", limit: limit, atMost: atMost, measure: func(context.Context) (measured, error) {
 		value := list[0]
 		list = list[1:]
-		return value, "", nil
+		return measured{Value: value}, nil
 	}}
 }
 
 func TestABarIsMissedOnlyWhenEveryTryMissesIt(t *testing.T) {
-	failing := bar{name: "x", limit: 1, measure: func(context.Context) (float64, string, error) { return 0, "", errors.New("lost") }}
+	failing := bar{name: "x", limit: 1, measure: func(context.Context) (measured, error) { return measured{}, errors.New("lost") }}
 	for name, test := range map[string]struct {
 		bar      bar
 		missed   bool
@@ -41,8 +43,8 @@ func TestABarIsMissedOnlyWhenEveryTryMissesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := judge(t.Context(), []bar{test.bar}, time.Hour, io.Discard)[0]
-			if v.missed() != test.missed || v.attempts != test.attempts || v.value != test.value {
-				t.Errorf("got missed %v after %d tries with %g, want %+v", v.missed(), v.attempts, v.value, test)
+			if v.missed() != test.missed || len(v.tries) != test.attempts || v.value != test.value {
+				t.Errorf("got missed %v after %d tries with %g, want %+v", v.missed(), len(v.tries), v.value, test)
 			}
 		})
 	}
@@ -50,7 +52,7 @@ func TestABarIsMissedOnlyWhenEveryTryMissesIt(t *testing.T) {
 
 func TestWithoutBudgetNothingIsRepeated(t *testing.T) {
 	v := judge(t.Context(), []bar{values(4, false, 3), values(4, false, 2)}, 0, io.Discard)
-	if v[0].attempts != 1 || v[1].attempts != 1 || !anyMissed(v) {
+	if len(v[0].tries) != 1 || len(v[1].tries) != 1 || !anyMissed(v) {
 		t.Errorf("got %+v", v)
 	}
 }
@@ -58,10 +60,10 @@ func TestWithoutBudgetNothingIsRepeated(t *testing.T) {
 func TestTheTableSaysWhatIsMissed(t *testing.T) {
 	var b bytes.Buffer
 	err := table(&b, []verdict{
-		{bar: bar{name: "one", limit: 40}, value: 41.234, attempts: 1, detail: "a by b"},
-		{bar: bar{name: "two", limit: 1.15, atMost: true}, value: 1.5, attempts: 3},
-		{bar: bar{name: "three"}, value: 0.5, attempts: 1},
-		{bar: bar{name: "four", limit: 1}, attempts: 1, err: errors.New("a record was lost")},
+		{bar: bar{name: "one", limit: 40}, value: 41.234, tries: make([]measured, 1), detail: "a by b"},
+		{bar: bar{name: "two", limit: 1.15, atMost: true}, value: 1.5, tries: make([]measured, 3)},
+		{bar: bar{name: "three"}, value: 0.5, tries: make([]measured, 1)},
+		{bar: bar{name: "four", limit: 1}, tries: make([]measured, 1), err: errors.New("a record was lost")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,11 +87,22 @@ func TestInformingNeverFails(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-dir", dir, "-inform", "-budget", "0s", "-slice", "10ms"}, &stdout, &stderr); code != exitOK {
+	file := filepath.Join(t.TempDir(), "values.json")
+	args := []string{"-dir", dir, "-inform", "-budget", "0s", "-slice", "10ms", "-rounds", "2", "-json", file}
+	if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
-	if strings.Contains(stdout.String(), "FAILED") || strings.Count(stdout.String(), "\n") != 16 {
+	if strings.Contains(stdout.String(), "FAILED") || strings.Count(stdout.String(), "\n") != 22 {
 		t.Errorf("got\n%s", stdout.String())
+	}
+	var written record
+	if text, err := os.ReadFile(file); err != nil || json.Unmarshal(text, &written) != nil || len(written.Bars) != 21 {
+		t.Errorf("%d rows were written, %v", len(written.Bars), err)
+	}
+	for _, b := range written.Bars {
+		if len(b.Tries) != 1 || len(b.Tries[0].A) < 2 || len(b.Tries[0].B) > 0 && len(b.Tries[0].B) != len(b.Tries[0].A) {
+			t.Errorf("%+v", b)
+		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("%v were left, %v", entries, err)
@@ -108,5 +121,15 @@ func TestWhatCannotBeMeasuredFailsUnlessInforming(t *testing.T) {
 		if code := run(t.Context(), args, io.Discard, io.Discard); code != exitUsage {
 			t.Errorf("%v: exit code %d, want %d", args, code, exitUsage)
 		}
+	}
+}
+
+func TestARowThatIsNotThereIsAnError(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"-dir", t.TempDir(), "-only", "no such row"}, &stdout, &stderr); code != exitMissed {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(stderr.String(), `no row's name contains "no such row"`) {
+		t.Error(stderr.String())
 	}
 }

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
+
+	"felix.local/felix/bench"
 )
 
 // attemptsMax is how often a bar that is missed is measured.
@@ -16,11 +20,35 @@ type bar struct {
 	name string
 	// limit is the least that the value may be, or with atMost the most; 0 is none,
 	// for what is shown only.
-	limit  float64
-	atMost bool
-	// measure gives the value, and what it was made from.
-	measure func(ctx context.Context) (value float64, detail string, err error)
+	limit   float64
+	atMost  bool
+	measure measure
 }
+
+// measure gives a value, and what it was made from.
+type measure func(ctx context.Context) (measured, error)
+
+// measured is one value. Of a ratio A and B are the samples of both sides, pair by
+// pair, and Low and High its 95% interval.
+type measured struct {
+	Value             float64   `json:"value"`
+	Low               float64   `json:"low,omitempty"`
+	High              float64   `json:"high,omitempty"`
+	Unit              string    `json:"unit"`
+	A                 []float64 `json:"a"`
+	B                 []float64 `json:"b,omitempty"`
+	CPURatio          float64   `json:"cpu_ratio,omitempty"`
+	DeviceDsyncMicros int64     `json:"device_dsync_us,omitempty"`
+	Detail            string    `json:"detail"`
+}
+
+// compared is the ratio of two sides.
+func compared(unit string, a, b []float64) measured {
+	e := bench.Compare(a, b)
+	return measured{Value: e.Ratio, Low: e.Low, High: e.High, Unit: unit, A: a, B: b}
+}
+
+func (m measured) interval() string { return fmt.Sprintf("95%% %.2f to %.2f", m.Low, m.High) }
 
 func (b bar) met(value float64) bool {
 	switch {
@@ -44,9 +72,9 @@ func (b bar) better(value, than float64) bool {
 // verdict is a bar with the best of its values.
 type verdict struct {
 	bar
-	value    float64
-	detail   string
-	attempts int
+	value  float64
+	detail string
+	tries  []measured
 	// err of the last attempt; then there is no value.
 	err error
 }
@@ -81,14 +109,14 @@ func (v *verdict) try(ctx context.Context) {
 	if v.err != nil {
 		return
 	}
-	v.attempts++
-	value, detail, err := v.measure(ctx)
+	m, err := v.measure(ctx)
+	v.tries = append(v.tries, m)
 	if err != nil {
 		v.err = err
 		return
 	}
-	if v.attempts == 1 || v.better(value, v.value) {
-		v.value, v.detail = value, detail
+	if len(v.tries) == 1 || v.better(m.Value, v.value) {
+		v.value, v.detail = m.Value, m.Detail
 	}
 }
 
@@ -110,14 +138,14 @@ func table(w io.Writer, verdicts []verdict) error {
 		switch {
 		case v.err != nil:
 			measured, verdict, v.detail = "–", "FAILED", v.err.Error()
-		case v.attempts == 0:
+		case len(v.tries) == 0:
 			measured, verdict = "–", "not measured"
 		case v.missed():
 			verdict = "MISSED"
 		case v.limit == 0:
 			verdict = "shown"
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\n", v.name, measured, v.limitText(), verdict, v.attempts, v.detail)
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\n", v.name, measured, v.limitText(), verdict, len(v.tries), v.detail)
 	}
 	return columns.Flush()
 }
@@ -131,4 +159,36 @@ func (b bar) limitText() string {
 	default:
 		return fmt.Sprintf("≥ %g", b.limit)
 	}
+}
+
+// record is what -json writes: every value that was measured.
+type record struct {
+	When    time.Time   `json:"when"`
+	Command string      `json:"command"`
+	Bars    []barRecord `json:"bars"`
+}
+
+type barRecord struct {
+	Name   string     `json:"name"`
+	Limit  string     `json:"to_be"`
+	Missed bool       `json:"missed"`
+	Error  string     `json:"error,omitempty"`
+	Tries  []measured `json:"tries"`
+}
+
+// writeRecord puts everything measured into a file.
+func writeRecord(path, command string, when time.Time, verdicts []verdict) error {
+	r := record{When: when, Command: command}
+	for _, v := range verdicts {
+		b := barRecord{Name: v.name, Limit: v.limitText(), Missed: v.missed(), Tries: v.tries}
+		if v.err != nil {
+			b.Error = v.err.Error()
+		}
+		r.Bars = append(r.Bars, b)
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }

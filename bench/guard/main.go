@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -33,14 +35,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	inform := flags.Bool("inform", false, "exit 0 whatever is measured")
 	budget := flags.Duration("budget", 2*time.Minute, "no measurement is repeated once this time has passed")
 	slice := flags.Duration("slice", 400*time.Millisecond, "how long each load is measured")
+	rounds := flags.Int("rounds", 3, "pairs that a ratio is made from")
+	only := flags.String("only", "", "measure only the rows whose name contains this")
+	file := flags.String("json", "", "write every value that was measured to this file")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}
-	if flags.NArg() > 0 || *slice < time.Millisecond {
-		fmt.Fprintln(stderr, "guard: there are no arguments besides flags, and a slice has at least a millisecond")
+	if flags.NArg() > 0 || *slice < time.Millisecond || *rounds < 1 {
+		fmt.Fprintln(stderr, "guard: there are no arguments besides flags, a slice has at least a millisecond, and there is at least one round")
 		return exitUsage
 	}
-	missed, err := guard(ctx, *dir, *slice, *budget, stdout, stderr)
+	began := time.Now()
+	verdicts, err := guard(ctx, measurer{dir: *dir, slice: *slice, rounds: *rounds}, *only, *budget, stdout, stderr)
+	missed := anyMissed(verdicts)
+	if err == nil && *file != "" {
+		err = writeRecord(*file, "go run ./bench/guard "+strings.Join(args, " "), began, verdicts)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "guard:", err)
 		missed = true
@@ -51,20 +61,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// guard measures every bar in a directory that it makes and removes.
-func guard(ctx context.Context, dir string, slice, budget time.Duration, stdout, stderr io.Writer) (missed bool, err error) {
-	scratch, err := os.MkdirTemp(dir, ".felix-guard-")
-	if err != nil {
-		return true, err
+// guard measures bars in a directory that it makes and removes.
+func guard(ctx context.Context, m measurer, only string, budget time.Duration, stdout, stderr io.Writer) (verdicts []verdict, err error) {
+	if m.dir, err = os.MkdirTemp(m.dir, ".felix-guard-"); err != nil {
+		return nil, err
 	}
 	defer func() {
-		if removing := os.RemoveAll(scratch); err == nil {
+		if removing := os.RemoveAll(m.dir); err == nil {
 			err = removing
 		}
 	}()
-	verdicts := judge(ctx, bars(scratch, slice), budget, stderr)
-	if err := table(stdout, verdicts); err != nil {
-		return true, err
+	list := slices.DeleteFunc(bars(m), func(b bar) bool { return !strings.Contains(b.name, only) })
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no row's name contains %q", only)
 	}
-	return anyMissed(verdicts), ctx.Err()
+	verdicts = judge(ctx, list, budget, stderr)
+	if err := table(stdout, verdicts); err != nil {
+		return nil, err
+	}
+	return verdicts, ctx.Err()
 }

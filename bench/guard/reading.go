@@ -159,7 +159,7 @@ func (m measurer) read(ctx context.Context, payloadBytes int, ways ...reader) (s
 		return nil, 0, err
 	}
 	seconds = make([][]float64, len(ways))
-	for range rounds + 1 {
+	for range m.rounds + 1 {
 		for i, way := range ways {
 			took, err := way(ctx, l)
 			if err != nil {
@@ -175,25 +175,28 @@ func (m measurer) read(ctx context.Context, payloadBytes int, ways ...reader) (s
 }
 
 // reading is the speed of a way to read by that of reading alone.
-func (m measurer) reading(payloadBytes int, way reader) func(context.Context) (float64, string, error) {
-	return func(ctx context.Context) (float64, string, error) {
+func (m measurer) reading(payloadBytes int, way reader) measure {
+	return func(ctx context.Context) (measured, error) {
 		seconds, bytes, err := m.read(ctx, payloadBytes, way, plain)
 		if err != nil {
-			return 0, "", err
+			return measured{}, err
 		}
 		speed := func(seconds []float64) float64 { return float64(bytes) / bench.MedianOf(seconds) / 1e9 }
-		e := bench.Compare(seconds[1], seconds[0])
-		return e.Ratio, fmt.Sprintf("%.1f by %.1f GB/s, 95%% %.2f to %.2f", speed(seconds[0]), speed(seconds[1]), e.Low, e.High), nil
+		out := compared("seconds of the lower bound by seconds", seconds[1], seconds[0])
+		out.Detail = fmt.Sprintf("%.1f by %.1f GB/s, %s", speed(seconds[0]), speed(seconds[1]), out.interval())
+		return out, nil
 	}
 }
 
 // scanSeconds is how long recovery scans a GiB.
-func (m measurer) scanSeconds(payloadBytes int) func(context.Context) (float64, string, error) {
-	return func(ctx context.Context) (float64, string, error) {
+func (m measurer) scanSeconds(payloadBytes int) measure {
+	return func(ctx context.Context) (measured, error) {
 		seconds, bytes, err := m.read(ctx, payloadBytes, scan)
 		if err != nil {
-			return 0, "", err
+			return measured{}, err
 		}
-		return bench.MedianOf(seconds[0]) / float64(bytes) * (1 << 30), "in the page cache", nil
+		out := measured{Value: bench.MedianOf(seconds[0]) / float64(bytes) * (1 << 30), Unit: "seconds", A: seconds[0]}
+		out.Detail = "in the page cache"
+		return out, nil
 	}
 }
