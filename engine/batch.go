@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"felix.local/felix/device"
 	"felix.local/felix/producer"
 	"felix.local/felix/segment"
@@ -27,8 +29,10 @@ type batch struct {
 	// entries are the index entries that its records earn.
 	entries []segment.IndexEntry
 	// builder is the index state after its last record.
-	builder      segment.IndexBuilder
-	newest       uint64
+	builder segment.IndexBuilder
+	newest  uint64
+	// started is when its segment was ready for it.
+	started      time.Time
 	appends      int
 	payloadBytes int64
 	// reserved bytes go back to the log's and the store's budget.

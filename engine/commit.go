@@ -57,7 +57,7 @@ func (l *Log) commit(until *batch) {
 	for {
 		if b := l.bypassing; b != nil {
 			l.bypassing = nil
-			l.writeSegment(b, l.mu.active.file, time.Now())
+			l.writeSegment(b, l.mu.active.file)
 		}
 		l.writeIndex(false)
 		if l.cfg.FsyncMode == FsyncOnCommit {
@@ -117,8 +117,9 @@ func (l *Log) goOn() {
 		l.mu.Unlock()
 		return
 	}
-	file := l.mu.active.file
-	if l.mu.staged[0].roll || l.mu.poison != nil || file == nil || l.reservesFirst() {
+	file, reserving := l.mu.active.file, l.mu.active.reserve.op != nil
+	// A reservation that was refused is followed by a flush, and the first is waited for.
+	if l.mu.staged[0].roll || l.mu.poison != nil || file == nil || reserving || l.reservesFirst() {
 		l.mu.Unlock()
 		l.store.committers.run(l.commitFn)
 		return
@@ -126,11 +127,12 @@ func (l *Log) goOn() {
 	b := l.takeBatchLocked()
 	l.mu.Unlock()
 	l.recent.Store(true)
+	b.started = time.Now()
 	switch err := l.reserve(file, b.end()); {
 	case err != nil:
 		l.fail(b, err)
 	case l.store.journal.takes(l, b):
-		l.store.journal.carry(l, b, time.Now())
+		l.store.journal.carry(l, b)
 		return
 	default:
 		l.bypassing = b

@@ -151,7 +151,7 @@
 // time, and has each log's commit role while it publishes what a frame held. It waits
 // for the journal's own writes alone. The checkpointer waits for nothing that an
 // appender can hold. Goroutines of commit loops and of the leader are kept for the next
-// one (committers).
+// one (committers), until the store is closed.
 //
 // A store has its timers, those for periodic flushes and for retention from the
 // first log on that needs them, and while there is work one commit loop per log,

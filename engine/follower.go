@@ -11,9 +11,9 @@ import (
 // is not called any more once Close has returned the log's last word.
 //
 // Its methods must be quick, must not block and must not call the log or its
-// store: appenders wait for them.
+// store: appenders wait for them, with the commit journal those of every log.
 type Follower interface {
-	// Committed is called by the commit loop after the bounds moved past a batch
+	// Committed is called by who has the commit role after the bounds moved past a batch
 	// and before any append in it is acknowledged. The log's lock is not held, and
 	// calls for one log do not overlap. The first batch begins at the tail that the
 	// log was opened with; each further one where the former ended, or where

@@ -27,7 +27,10 @@ func (l *Log) appendExclusive(ctx context.Context, records ...Record) error {
 	l.mu.staged = l.mu.staged[:0]
 	l.mu.inFlight = b
 	l.mu.Unlock()
-	l.write(b)
+	// Not by the commit journal, with which the role would go away.
+	if file, ok := l.ready(b); ok {
+		l.writeSegment(b, file)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.inFlight = nil

@@ -98,11 +98,10 @@ type journaledShard struct {
 // journalEntry is what one log, or one fence, wants in the next frame.
 type journalEntry struct {
 	journal.Entry
-	// log and batch are whose entry it is, started since when it is under way, and
-	// unnamed why its segment is none any more; a fence has none of them, and done.
+	// log and batch are whose entry it is, and unnamed why its segment is none any
+	// more; a fence has none of them, and done.
 	log     *Log
 	batch   *batch
-	started time.Time
 	unnamed error
 	done    chan error
 }
@@ -180,13 +179,13 @@ func (j *commitJournal) wanted() bool {
 
 // carry hands a batch to the journal, and the commit loop's role with it: framed goes
 // on when a frame holds the batch, or none is going to.
-func (j *commitJournal) carry(l *Log, b *batch, started time.Time) {
+func (j *commitJournal) carry(l *Log, b *batch) {
 	w := &l.mu.active
 	e := &l.journaled
 	e.Kind, e.Shard = journal.Data, l.name
 	e.Segment, e.BaseOffset, e.HeaderCRC = w.id, w.base, w.headerCRC()
 	e.Position, e.First, e.Last, e.Bytes = b.pos, b.first, b.next-1, b.buf
-	e.batch, e.started = b, started
+	e.batch = b
 	if err := j.stage(e); err != nil {
 		l.framed(e, 0, err)
 	}
@@ -399,9 +398,12 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 		lookAtNames(entries)
 	} else {
 		s.queue.Submit(&j.op)
-		lookAtNames(entries) // a system call each, while the device works
+		looked := lookAtNames(entries) // a system call each, while the device works
 		err = j.op.Wait()
 		s.keepIfUnknown(&j.op)
+		if time.Since(looked) > nameSeen {
+			lookAtNames(entries)
+		}
 	}
 	if err == nil && j.op.Pieces > 1 {
 		// Of several pieces a dsync write covers the last one.
@@ -422,13 +424,18 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	return nil
 }
 
+// nameSeen is how old a look at a segment's name may be when its batch is acknowledged.
+const nameSeen = time.Millisecond
+
 // lookAtNames notes which entries are of a segment that lost its name.
-func lookAtNames(entries []*journalEntry) {
+func lookAtNames(entries []*journalEntry) (began time.Time) {
+	began = time.Now()
 	for _, e := range entries {
 		if e.log != nil {
 			e.unnamed = e.log.stillNamed(e.log.mu.active.file, e.Position)
 		}
 	}
+	return began
 }
 
 // framed notes a frame that is durable.

@@ -2,12 +2,20 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"felix.local/felix/engine"
+	"felix.local/felix/internal/faultdisk"
 	"felix.local/felix/journal"
+	"felix.local/felix/recovery"
+	"felix.local/felix/segment"
 )
 
 // journaled makes a store with a journal that commits all it can in it.
@@ -152,4 +160,140 @@ func TestAnOrderlyStopLeavesTheJournalEmpty(t *testing.T) {
 	}
 	r.open()
 	r.wantHeld(r.log, 10, 100)
+}
+
+// What is written while appends wait at the gate goes to the segment, behind what lags,
+// and appends go on where it ends.
+func TestAGenerationStartsBesideTheJournal(t *testing.T) {
+	r, _ := newJournalRig(t)
+	for generation := uint64(1); generation <= 3; generation++ {
+		if err := appendEach(r.ctx, r.log, 2, 100); err != nil {
+			t.Fatal(err)
+		}
+		r.wantStart(generation, 3*generation-1, true)
+		if tail, durable := r.log.TailOffset(), r.log.DurableOffset(); tail != 3*generation || durable != tail {
+			t.Errorf("generation %d: the log ends at %d, durable at %d", generation, tail, durable)
+		}
+	}
+	for _, reopened := range []bool{false, true} {
+		if reopened {
+			r.reopen()
+		}
+		records, err := r.log.ReadRange(r.ctx, 0, 1<<20)
+		if err != nil || len(records) != 6 {
+			t.Fatalf("reopened %v: %d records, %v", reopened, len(records), err)
+		}
+		for i, record := range records {
+			if want := uint64(i/2*3 + i%2); record.Offset != want || string(record.Payload) != string(payload(want, 100)) {
+				t.Errorf("reopened %v: record %d is at %d", reopened, i, record.Offset)
+			}
+		}
+	}
+}
+
+// hangsWhereBlocksEnd has the first segment of a log refuse more blocks, and hang in
+// the flush that follows on that.
+func hangsWhereBlocksEnd(disk *faultdisk.Disk) (held *faultdisk.Injected) {
+	disk.Inject(faultdisk.Fault{Kinds: faultdisk.Allocate, Errno: syscall.ENOSPC, Path: inShard(0), Times: faultdisk.Forever})
+	return disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Path: inShard(0), Stall: true})
+}
+
+// Giving blocks back waits for the segment; an appender with a context does not.
+func TestAnAppenderGivesUpOnASegmentThatGivesBlocksBack(t *testing.T) {
+	r, disk := newJournalRig(t)
+	if err := appendEach(r.ctx, r.log, 1, 1000); err != nil {
+		t.Fatal(err)
+	}
+	held := hangsWhereBlocksEnd(disk)
+	defer held.Release()
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan error)
+	go func() {
+		for {
+			if _, err := r.log.Append(ctx, engine.Record{Payload: payload(0, 1000)}); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	<-held.Reached()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("an append goes on after its context ended")
+		held.Release()
+		<-ended
+	}
+}
+
+// stageAfterSync stages one more append whenever a batch was made durable, before the
+// log is done with that.
+type stageAfterSync struct {
+	stage atomic.Pointer[func()]
+}
+
+func (o *stageAfterSync) Synced(uint64, time.Duration, error) {
+	if stage := o.stage.Load(); stage != nil {
+		(*stage)()
+	}
+}
+func (*stageAfterSync) Appended(int, int64, time.Duration) {}
+func (*stageAfterSync) Read(int, int64, time.Duration)     {}
+func (*stageAfterSync) Recovered(recovery.Report)          {}
+
+// The leader of the journal goes on for a log, and waits for none of its segments.
+func TestASegmentThatHangsStopsNoOtherLogOfTheJournal(t *testing.T) {
+	o := &stageAfterSync{}
+	r, disk := newJournalRig(t, func(c *engine.Config) { c.Observer = o })
+	logs := r.openShards(2)
+	for _, l := range logs {
+		if err := appendEach(r.ctx, l, 1, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := hangsWhereBlocksEnd(disk)
+	defer held.Release()
+	stage := func() {
+		go func() { _, _ = logs[0].AppendAsync(r.ctx, engine.Record{Payload: payload(0, 1000)}) }()
+		time.Sleep(2 * time.Millisecond) // it is staged, then
+	}
+	o.stage.Store(&stage)
+	if _, err := logs[0].Append(r.ctx, engine.Record{Payload: payload(1, 1000)}); err != nil {
+		t.Fatal(err)
+	}
+	<-held.Reached()
+	o.stage.Store(nil)
+	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Second)
+	defer cancel()
+	if _, err := logs[1].Append(ctx, engine.Record{Payload: payload(1, 1000)}); err != nil {
+		t.Error("a log waits for the segment of another:", err)
+	}
+}
+
+// A name that went while the frame was on its way is seen before the batch is
+// acknowledged.
+func TestASegmentThatLosesItsNameUnderAFrameIsNotAcknowledged(t *testing.T) {
+	r, disk := newJournalRig(t)
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	held := disk.Inject(faultdisk.Fault{Kinds: faultdisk.WriteDsync, Path: isFrame, Stall: true})
+	defer held.Release()
+	p, err := r.log.AppendAsync(r.ctx, engine.Record{Payload: payload(5, 100)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-held.Reached()
+	time.Sleep(5 * time.Millisecond) // what was seen is old by now
+	if err := os.Remove(filepath.Join(r.log.Dir(), segment.LogName(0))); err != nil {
+		t.Fatal(err)
+	}
+	held.Release()
+	if _, err := p.Wait(r.ctx); !errors.Is(err, engine.ErrPoisoned) {
+		t.Error("acknowledged though its segment has no name:", err)
+	}
 }

@@ -66,7 +66,8 @@ type Log struct {
 		// produced is what is known of idempotent producers, staged records
 		// included.
 		produced produced
-		// committing: a commit loop runs. flushing: a flush is in flight.
+		// committing: somebody has the commit role: a commit loop, the journal with a
+		// batch, or exclusive work. flushing: a flush is in flight.
 		// marking: a write of durable.mark is in flight.
 		committing, flushing, marking bool
 

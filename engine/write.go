@@ -14,34 +14,43 @@ var errUnlinked = errors.New("the segment file has no name any more: its directo
 // everything behind it. away says that the commit journal has it instead, and the
 // commit loop's role with it.
 func (l *Log) write(b *batch) (away bool) {
-	if b.roll {
-		if err := l.rollFor(b); err != nil {
-			l.fail(b, err)
-			return false
-		}
-	}
-	started := time.Now()
-	file, err := l.writerFile()
-	if err != nil {
-		l.fail(b, l.openFailed(err))
-		return false
-	}
-	if err := l.reserve(file, b.end()); err != nil {
-		l.fail(b, err)
+	file, ok := l.ready(b)
+	if !ok {
 		return false
 	}
 	if j := l.store.journal; j.takes(l, b) {
-		j.carry(l, b, started)
+		j.carry(l, b)
 		return true
 	}
-	l.writeSegment(b, file, started)
+	l.writeSegment(b, file)
 	return false
+}
+
+// ready gets the batch's segment and its blocks; otherwise the batch failed.
+func (l *Log) ready(b *batch) (file device.File, ok bool) {
+	if b.roll {
+		if err := l.rollFor(b); err != nil {
+			l.fail(b, err)
+			return nil, false
+		}
+	}
+	b.started = time.Now()
+	file, err := l.writerFile()
+	if err != nil {
+		l.fail(b, l.openFailed(err))
+		return nil, false
+	}
+	if err := l.reserve(file, b.end()); err != nil {
+		l.fail(b, err)
+		return nil, false
+	}
+	return file, true
 }
 
 // writeSegment is write for a batch that the commit journal does not take. The segment
 // is not written before it holds all that lags behind the journal: a write past bytes
 // that are not there would leave a hole.
-func (l *Log) writeSegment(b *batch, file device.File, started time.Time) {
+func (l *Log) writeSegment(b *batch, file device.File) {
 	if err := l.settleLag(); err != nil {
 		l.fail(b, err)
 		return
@@ -73,26 +82,25 @@ func (l *Log) writeSegment(b *batch, file device.File, started time.Time) {
 		// The flush is submitted after the write's completion: in one
 		// submission the two would be unordered.
 		if err := l.flushFile(file); err != nil {
-			l.fail(b, l.syncFailed(b, started, err))
+			l.fail(b, l.syncFailed(b, err))
 			return
 		}
 		durable = true
 	}
 	if durable {
 		if err := l.stillNamed(file, b.pos); err != nil {
-			l.fail(b, l.syncFailed(b, started, err))
+			l.fail(b, l.syncFailed(b, err))
 			return
 		}
 	}
-	l.publish(b, durable, started)
-	l.writeIndex(false)
+	l.publish(b, durable)
 }
 
 // framed takes the commit role back from the journal, which made the entry's batch
 // durable by the frame of a sequence, or did not. The journal's leader calls it, which
 // must not wait for what other than a lock can be waited for.
 func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
-	b, started := e.batch, e.started
+	b := e.batch
 	e.batch, e.Bytes = nil, nil
 	if err == nil {
 		err = e.unnamed
@@ -100,7 +108,7 @@ func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
 	switch {
 	case err == nil:
 		b.sequence = sequence
-		l.publish(b, true, started)
+		l.publish(b, true)
 	case errors.Is(err, errNoJournalRoom):
 		l.store.counters.journalBypassed.Add(1)
 		l.bypassing = b
@@ -121,7 +129,7 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 }
 
 // publish moves the bounds past the batch, tells the follower and acknowledges it.
-func (l *Log) publish(b *batch, durable bool, started time.Time) {
+func (l *Log) publish(b *batch, durable bool) {
 	l.mu.Lock()
 	if l.mu.poison != nil {
 		// Another part of the log failed meanwhile (a seal, a flush); nothing
@@ -147,7 +155,7 @@ func (l *Log) publish(b *batch, durable bool, started time.Time) {
 	}
 	l.notifyLocked()
 	l.mu.Unlock()
-	took := time.Since(started)
+	took := time.Since(b.started)
 	if l.follower != nil {
 		l.follower.Committed(b.committed())
 	}
@@ -219,9 +227,9 @@ func (l *Log) flushFile(file device.File) error {
 }
 
 // syncFailed poisons the log for a flush, or a durable write, that failed.
-func (l *Log) syncFailed(b *batch, started time.Time, err error) error {
+func (l *Log) syncFailed(b *batch, err error) error {
 	l.store.counters.syncFailures.Add(1)
-	l.store.observer.Synced(uint64(b.appends), time.Since(started), err)
+	l.store.observer.Synced(uint64(b.appends), time.Since(b.started), err)
 	return l.poisonWith(err)
 }
 
@@ -240,7 +248,7 @@ func (l *Log) writeFailed(b *batch, file device.File, kind device.Kind, err erro
 		b.buf = nil
 	}
 	if class == device.ClassOutcomeUnknown || kind == device.WriteDsync && class != device.ClassFull {
-		l.fail(b, l.syncFailed(b, time.Now(), err))
+		l.fail(b, l.syncFailed(b, err))
 		return
 	}
 	if rewindErr := l.rewind(file, b.pos); rewindErr != nil {

@@ -30,11 +30,11 @@ func journaling() []Defect {
 				},
 				{
 					File: "engine/journal.go",
-					Old:  "		s.queue.Submit(&j.op)\n		lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n	}\n",
+					Old:  "		s.queue.Submit(&j.op)\n		looked := lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n",
 					New: `		j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
 		s.queue.Submit(j.late)
 		j.op.Pieces = 1
-	}
+		looked := lookAtNames(entries)
 `,
 				},
 				{

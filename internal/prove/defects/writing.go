@@ -28,7 +28,7 @@ func writing() []Defect {
 	err := l.perform(op)
 	op.Buf = nil
 	if late != nil && err == nil {
-		l.publish(b, true, started)
+		l.publish(b, true)
 		if err := l.perform(late); err != nil {
 			_ = l.poisonWith(err)
 		}

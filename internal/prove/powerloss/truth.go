@@ -125,6 +125,8 @@ func (t *truth) complete(e *expectation) {
 		if t.cut != nil { // what is left of the records begins where they did
 			e.baseMin, e.baseMax = *t.cut, *t.cut
 			e.standing.begins(*t.cut, *t.anew)
+		} else {
+			e.standing.deletes()
 		}
 	}
 	e.durable = e.held
