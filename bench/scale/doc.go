@@ -1,5 +1,5 @@
 // Command scale shows how what Felix costs grows with what it is asked for, in about
-// ten minutes:
+// five minutes:
 //
 //	go run ./bench/scale [-dir DIR] [-only NAME] [-rounds 3] [-slice 400ms] [-json FILE] [-markdown]
 //
@@ -26,7 +26,11 @@
 //
 // # What is measured around a load
 //
-// Memory is taken after a collection that gives back to the system what is free. The
+// Memory is taken after collections that give back to the system what is free. The
+// process is the same for all points, so that little memory, as that of one shard, is
+// lost in what earlier points left: many of them tell what one takes. A slice that is
+// shorter than a second does not always have the turn of the second in which the marks
+// of all logs are made durable: a longer one shows what that takes of many shards. The
 // time of opening shards is that of the logs alone, several at once, in a store that
 // is open; that of segments and log sizes is from nothing to a log that serves.
 package main

@@ -26,8 +26,8 @@ func (m measurer) shardsCurve() curve {
 		column{"close_ms", "close ms", 1},
 		column{"heap_kib_opened", "heap KiB/shard", 1},
 		column{"resident_kib_opened", "RSS KiB/shard", 1},
-		column{"heap_kib_loaded", "heap after load", 1},
-		column{"resident_kib_loaded", "RSS after load", 1},
+		column{"heap_kib_loaded", "loaded heap KiB/shard", 1},
+		column{"resident_kib_loaded", "loaded RSS KiB/shard", 1},
 		column{"descriptors", "descriptors", 0},
 	)
 	return curve{
