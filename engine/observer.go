@@ -9,7 +9,8 @@ import (
 
 // Observer is told of events as they happen, for histograms; totals are in
 // StoreStats. Methods are called by appenders, readers and timers, at once and
-// from many goroutines; they must return quickly and must not call the log.
+// from many goroutines; they must return quickly and must not call the log:
+// with the commit journal one that dawdles keeps every log from its next commit.
 type Observer interface {
 	// Appended reports one append that was acknowledged: its records, its
 	// payload bytes and the time from call to acknowledgement.

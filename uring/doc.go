@@ -20,12 +20,12 @@
 //
 // Kernel worker threads also belong to the submitting thread. The registered
 // maximum is kept in the ring and applied by the kernel to every thread that
-// uses the ring, those that already do and those that first do so later
-// (Linux 5.15 and later; older kernels refuse the registration). So it is
-// registered once, and not again when the loop moves. It bounds the workers of one
-// thread, not their sum; a worker that was idle for five seconds ends, but for the
-// last one of each thread. A thread that uses several rings keeps the maximum of
-// the one it joined last.
+// uses the ring when it is registered, and to those whose first use of any ring
+// this one is later (Linux 5.15 and later; older kernels refuse the registration).
+// So it is registered once, and not again when the loop moves. It bounds the workers
+// of one thread, not their sum; a worker that was idle for five seconds ends, but for
+// the last one of each thread. A thread that used another ring before keeps the
+// maximum it has.
 //
 // Workers count as threads of the user and of the control group. When a limit
 // there (RLIMIT_NPROC, pids.max) keeps the kernel from starting the first worker of

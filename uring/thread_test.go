@@ -171,7 +171,7 @@ func TestCollectionsAndSignalsDisturbNothing(t *testing.T) {
 
 // TestKernelWorkersStayUnderTheirBound counts kernel workers by the thread they
 // work for while many flushes are under way. A thread keeps its idle workers, and
-// the maximum of the ring it joined last, so no other ring may have been there.
+// the maximum of the ring it used first, so no other ring may have been there.
 func TestKernelWorkersStayUnderTheirBound(t *testing.T) {
 	if !inChild(t) {
 		return
