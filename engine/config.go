@@ -174,7 +174,7 @@ func DefaultConfig() Config {
 		OpenSealedMax:            DefaultOpenSealedMax,
 		StagedBytesMax:           DefaultStagedBytesMax,
 		StagedBytesPerLogMax:     DefaultStagedBytesPerLogMax,
-		Journal:                  JournalOff,
+		Journal:                  JournalAuto,
 		JournalBytes:             DefaultJournalBytes,
 		IOURing:                  IOURingAuto,
 		RingEntries:              DefaultRingEntries,

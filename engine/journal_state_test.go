@@ -8,7 +8,7 @@ import (
 )
 
 func TestAStoreSaysWhetherItHasACommitJournal(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(c *engine.Config) { c.Journal = engine.JournalOff })
 	if got := r.store.Journal(); got.State != "off" || got.Reason != "switched off" || got.Files != 0 {
 		t.Errorf("%+v", got)
 	}

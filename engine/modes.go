@@ -102,7 +102,7 @@ func ParseIOURingMode(text string) (IOURingMode, error) {
 // JournalMode says whether there is a commit journal.
 type JournalMode uint8
 
-// The modes. The zero value is the default.
+// The modes. DefaultConfig has JournalAuto.
 const (
 	// JournalOff commits every batch in its log's own segment.
 	JournalOff JournalMode = iota

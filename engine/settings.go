@@ -84,7 +84,7 @@ func Variables() []Variable {
 		mode("FELIX_DURABLE_DIR_MODE", "0750", "permissions of new directories, octal", "DirMode",
 			func(c *Config) *fs.FileMode { return &c.DirMode }),
 		{
-			"FELIX_DURABLE_COMMIT_JOURNAL", "off", "off: each log commits in its segments; auto: on_commit appends of all logs share one journal where it pays; require: share it or refuse to start", "Journal",
+			"FELIX_DURABLE_COMMIT_JOURNAL", "auto", "off: each log commits in its segments; auto: on_commit appends of all logs share one journal where it pays; require: share it or refuse to start", "Journal",
 			func(c *Config, text string) (err error) { c.Journal, err = ParseJournalMode(text); return err },
 		},
 		integer("FELIX_DURABLE_COMMIT_JOURNAL_BYTES", "67108864", "bytes of disk the commit journal takes", "JournalBytes",
