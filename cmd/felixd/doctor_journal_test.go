@@ -41,7 +41,7 @@ func TestDoctorSaysWhetherThereCanBeAJournal(t *testing.T) {
 	out, problems, code := tool("doctor", "--dir", t.TempDir(), "--samples", "2", "--min-free-bytes", "0")
 	e := eventOf(t, out, "doctor")
 	report, ok := e["commit_journal"].(map[string]any)
-	if code != exitOK || !ok || report["setting"] != "off" || report["bytes"] != float64(engine.DefaultJournalBytes) {
+	if code != exitOK || !ok || report["setting"] != "auto" || report["bytes"] != float64(engine.DefaultJournalBytes) {
 		t.Fatalf("exit code %d: %s%s", code, out, problems)
 	}
 	if cost := e["cost"].(map[string]any); report["overwrite_us"] != cost["direct_overwrite_us"] || report["grow_us"] != cost["inline_us"] {
