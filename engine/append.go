@@ -43,12 +43,12 @@ func (l *Log) Append(ctx context.Context, records ...Record) (AppendResult, erro
 // await gives the outcome of a blocking append, and does the commit loop's work
 // for it if lead says that there is none.
 func (l *Log) await(ctx context.Context, p Pending, lead bool) (AppendResult, error) {
-	if lead {
-		if l.leadsInline(p.b) {
-			l.commit(p.b)
-		} else {
-			l.goOn()
-		}
+	switch {
+	case !lead:
+	case l.leadsInline(p.b):
+		l.commit(p.b)
+	default:
+		l.goOn(l.waitsInline(ctx))
 	}
 	if p.crowd != nil {
 		p.crowd.wait()
@@ -71,7 +71,7 @@ func (l *Log) AppendAsync(ctx context.Context, records ...Record) (Pending, erro
 		return Pending{}, err
 	}
 	if lead {
-		l.goOn()
+		l.goOn(false)
 	}
 	return p, nil
 }

@@ -105,8 +105,9 @@ func (l *Log) takeBatchLocked() *batch {
 }
 
 // goOn has the commit role and must not wait: what the commit journal takes as it is
-// goes there, for all else a commit loop is started.
-func (l *Log) goOn() {
+// goes there, for all else a commit loop is started. A caller that may wait for the
+// journal's device (mayWait) writes the frame itself where nobody else does.
+func (l *Log) goOn(mayWait bool) {
 	if l.bypassing != nil || l.cfg.FsyncMode != FsyncOnCommit || !l.store.journal.ready() || l.indexDue() || !l.gathered() {
 		l.store.committers.run(l.commitFn)
 		return
@@ -132,7 +133,7 @@ func (l *Log) goOn() {
 	case err != nil:
 		l.fail(b, err)
 	case l.store.journal.takes(l, b):
-		l.store.journal.carry(l, b)
+		l.store.journal.carry(l, b, mayWait)
 		return
 	default:
 		l.bypassing = b

@@ -35,7 +35,8 @@
 //	         checkpoint, later: lag ─ one write to the segment ─ flush
 //
 // An appender that finds no loop stages the entry itself (Log.goOn), where nothing but
-// the frame has to be waited for.
+// the frame has to be waited for. One whose log has the store to itself and whose
+// context cannot end writes that frame too.
 //
 // Whoever writes a segment in another way, or seals, cuts or closes it, brings it up
 // to the journal first (settleLag).

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,7 +141,7 @@ var errNoJournalRoom = errors.New("no file of the commit journal is free")
 
 func newCommitJournal(s *Store) *commitJournal {
 	j := &commitJournal{store: s, kick: make(chan struct{}, 1)}
-	j.leadFn = j.lead
+	j.leadFn = func() { j.lead(nil) }
 	j.mu.pinned, j.mu.shards = make(map[*Log]struct{}), make(map[string]journaledShard)
 	return j
 }
@@ -178,44 +179,48 @@ func (j *commitJournal) wanted() bool {
 }
 
 // carry hands a batch to the journal, and the commit loop's role with it: framed goes
-// on when a frame holds the batch, or none is going to.
-func (j *commitJournal) carry(l *Log, b *batch) {
+// on when a frame holds the batch, or none is going to. A caller that may wait leads
+// when nobody does, for its own frame.
+func (j *commitJournal) carry(l *Log, b *batch, mayWait bool) {
 	w := &l.mu.active
 	e := &l.journaled
 	e.Kind, e.Shard = journal.Data, l.name
 	e.Segment, e.BaseOffset, e.HeaderCRC = w.id, w.base, w.headerCRC()
 	e.Position, e.First, e.Last, e.Bytes = b.pos, b.first, b.next-1, b.buf
 	e.batch = b
-	if err := j.stage(e); err != nil {
+	switch lead, err := j.stage(e); {
+	case err != nil:
 		l.framed(e, 0, err)
+	case lead && mayWait:
+		j.lead(e)
+	case lead:
+		j.store.committers.run(j.leadFn)
 	}
 }
 
-// stage puts an entry into the next frame. An error says that there will be none:
-// errNoJournalRoom when the journal does not take the entry, any other is final for
-// the store.
-func (j *commitJournal) stage(e *journalEntry) error {
+// stage puts an entry into the next frame; lead says that the caller has to see to a
+// leader. An error says that there will be no frame: errNoJournalRoom when the journal
+// does not take the entry, any other is final for the store.
+func (j *commitJournal) stage(e *journalEntry) (lead bool, err error) {
 	j.mu.Lock()
 	if j.state.Load() != journalReady {
 		defer j.mu.Unlock()
 		if j.mu.broken != nil {
-			return j.mu.broken
+			return false, j.mu.broken
 		}
-		return errNoJournalRoom
+		return false, errNoJournalRoom
 	}
 	j.mu.staged = append(j.mu.staged, e)
 	j.stagedCount.Store(int64(len(j.mu.staged)))
-	lead := !j.mu.leading
+	lead = !j.mu.leading
 	j.mu.leading = true
 	j.mu.Unlock()
-	if lead {
-		j.store.committers.run(j.leadFn)
-	}
-	return nil
+	return lead, nil
 }
 
-// lead writes frames until there is nothing to write.
-func (j *commitJournal) lead() {
+// lead writes frames until there is nothing to write. An appender, which leads for its
+// own entry, does no longer than until that is answered.
+func (j *commitJournal) lead(own *journalEntry) {
 	for {
 		j.gather()
 		entries := j.take()
@@ -235,9 +240,25 @@ func (j *commitJournal) lead() {
 			}
 		}
 		j.last.released = int64(len(entries)) + waiting
+		mine := own != nil && slices.Contains(entries, own)
 		answer(entries, sequence, err)
 		j.last.at = time.Now()
+		if mine {
+			j.passOn()
+			return
+		}
 	}
+}
+
+// passOn ends an appender's turn as the leader.
+func (j *commitJournal) passOn() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.mu.staged) > 0 {
+		j.store.committers.run(j.leadFn)
+		return
+	}
+	j.mu.leading = false
 }
 
 // divide parts fences from data.

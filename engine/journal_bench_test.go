@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ func BenchmarkCommit(b *testing.B) {
 					all.Go(func() {
 						record := engine.Record{Payload: payload(0, 128)}
 						for left.Add(-1) >= 0 {
-							if _, err := l.Append(r.ctx, record); err != nil {
+							if _, err := l.Append(context.Background(), record); err != nil {
 								b.Error(err)
 								return
 							}

@@ -33,7 +33,10 @@ func (j *commitJournal) fence(shard string, segment uint64) error {
 		return nil
 	}
 	e := &journalEntry{Entry: journal.Entry{Kind: journal.Fence, Shard: shard, Segment: segment}, done: make(chan error, 1)}
-	err := j.stage(e)
+	lead, err := j.stage(e)
+	if lead {
+		j.store.committers.run(j.leadFn)
+	}
 	if err == nil {
 		err = <-e.done
 	}

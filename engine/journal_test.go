@@ -297,3 +297,41 @@ func TestASegmentThatLosesItsNameUnderAFrameIsNotAcknowledged(t *testing.T) {
 		t.Error("acknowledged though its segment has no name:", err)
 	}
 }
+
+// An appender of a log that has the store to itself, which nothing can call back,
+// writes its frames itself; the journal goes on with a leader when another log comes.
+func TestALoneAppenderWritesItsFramesItself(t *testing.T) {
+	r, _ := newJournalRig(t)
+	logs := r.openShards(2)
+	appended := uint64(0)
+	for range 200 {
+		if _, err := logs[0].Append(context.Background(), engine.Record{Payload: payload(appended, 100)}); err != nil {
+			t.Fatal(err)
+		}
+		appended++
+	}
+	before := r.store.Stats()
+	for range 100 {
+		if _, err := logs[0].Append(context.Background(), engine.Record{Payload: payload(appended, 100)}); err != nil {
+			t.Fatal(err)
+		}
+		appended++
+	}
+	after := r.store.Stats()
+	if frames := after.JournalFrames - before.JournalFrames; frames != 100 {
+		t.Errorf("%d frames for 100 appends, one after the other", frames)
+	}
+	var all sync.WaitGroup
+	for _, l := range logs {
+		all.Go(func() {
+			for range 100 {
+				if _, err := l.Append(context.Background(), engine.Record{Payload: payload(l.TailOffset(), 100)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	r.wantHeld(logs[0], appended+100, 100)
+	r.wantHeld(logs[1], 100, 100)
+}

@@ -66,7 +66,7 @@ func (l *Log) AppendProducedAsync(ctx context.Context, batch ProducerBatch, reco
 		return Pending{}, err
 	}
 	if lead {
-		l.goOn()
+		l.goOn(false)
 	}
 	return p, nil
 }

@@ -19,7 +19,7 @@ func (l *Log) write(b *batch) (away bool) {
 		return false
 	}
 	if j := l.store.journal; j.takes(l, b) {
-		j.carry(l, b)
+		j.carry(l, b, false)
 		return true
 	}
 	l.writeSegment(b, file)
@@ -115,7 +115,7 @@ func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
 	default:
 		l.fail(b, l.poisonWith(err))
 	}
-	l.goOn()
+	l.goOn(false)
 }
 
 // stillNamed fails when a segment lost its name: a record in such a file does
