@@ -48,7 +48,7 @@ func gatherYield() {
 // the kernel's time slices.
 func yieldThread() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// commit is the commit loop: the only code that writes to the active segment. It
+// commit is the commit loop: the only code that appends to the active segment. It
 // runs while there is work and is started by whoever stages the first batch. It ends
 // too when the commit journal has a batch; what it left, the role, is framed's then.
 // With until set it returns once that batch is complete and leaves the rest to a

@@ -18,7 +18,7 @@
 //	commit   gather ─ take the first batch ─ [roll] ─ one write ─ publish ─ tell
 //	         the follower ─ wake all of the batch ─ next batch
 //
-// At most one commit loop runs per log (Log.mu.committing); it alone writes to,
+// At most one commit loop runs per log (Log.mu.committing); it alone appends to,
 // rolls or cuts the active segment. Under on_commit the loop is a goroutine that
 // lives while there is work; under none and periodic, where the write goes to the
 // page cache, the appender that finds no loop running runs it itself.
@@ -148,7 +148,8 @@
 //
 // # Goroutines
 //
-// One goroutine leads the journal while entries are staged: it writes frames, one at a
+// One goroutine, an appender's own where its log has the store to itself, leads the
+// journal while entries are staged: it writes frames, one at a
 // time, and has each log's commit role while it publishes what a frame held. It waits
 // for the journal's own writes alone. The checkpointer waits for nothing that an
 // appender can hold. Goroutines of commit loops and of the leader are kept for the next

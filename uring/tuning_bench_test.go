@@ -316,6 +316,20 @@ func BenchmarkTuningFlush(b *testing.B) {
 	}
 }
 
+// What the ring is for: 64 files that are written durably, each by a goroutine, through
+// the ring and through the pool.
+func BenchmarkTuningBackend(b *testing.B) {
+	for _, s := range []shape{overwritten, growing} {
+		for _, backend := range []string{"ring", "pool"} {
+			b.Run(fmt.Sprintf("%s/files=64/%s", s, backend), func(b *testing.B) {
+				lanes := openLanes(b, s, 64, tuningBlock)
+				q := openQueue(b, backend)
+				publish(b, lanes, through(q, device.WriteDsync)).report(q.Stats().Enters)
+			})
+		}
+	}
+}
+
 func openQueue(b *testing.B, backend string) device.Queue {
 	b.Helper()
 	if backend == "ring" {
