@@ -23,7 +23,8 @@ import (
 //
 //	FELIX_BENCH_DIR=DIR go test -run '^$' -bench Tuning -benchtime 2000x ./uring
 //
-// DIR lies on the filesystem to measure; files in it are removed again. Unset, the
+// DIR lies on the filesystem to measure; files in it are removed again. What depends on
+// the filesystem is measured on XFS too, where root may mount one. Unset, the
 // directory for temporary files is taken. A row that the kernel or the filesystem
 // does not allow is skipped; -v prints why. cpu-ns/op is the processor time of the
 // whole process, and ops/enter is how many operations one io_uring_enter carried.
