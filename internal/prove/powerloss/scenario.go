@@ -164,6 +164,7 @@ func (s scenario) config(fs device.FS, queue device.Queue) engine.Config {
 	c.MinFreeBytes, c.MinFreeInodes = 0, 0
 	c.Logger = slog.New(slog.DiscardHandler)
 	c.FS, c.Queue = fs, queue
+	c.Journal = engine.JournalOff
 	if s.journaled {
 		c.Journal, c.JournalBytes = engine.JournalRequire, engine.JournalBytesMin
 	}
