@@ -41,13 +41,13 @@ func TestLentBytesAreNotUsedAgain(t *testing.T) {
 	if string(lent.staged) != "first" {
 		t.Errorf("a reader's bytes became %q", lent.staged)
 	}
-	memory := &g.begin()[0]
-	g.end()
-	g.add([]byte("again"))
-	g.begin()
-	g.end()
-	g.add([]byte("third"))
-	if &g.staged[0] != memory {
+	seen := make(map[*byte]bool)
+	for range 100 { // under the race detector a pool forgets now and then
+		seen[&g.begin()[0]] = true
+		g.end()
+		g.add([]byte("again"))
+	}
+	if len(seen) > 90 {
 		t.Error("no memory is used again")
 	}
 }
