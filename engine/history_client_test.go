@@ -195,12 +195,12 @@ func (c *historyClient) truncate(call int64) {
 	c.cuts.Store(true)
 	err := c.log.Truncate(c.ctx, at)
 	c.recorder.end(c.number, call, err, func(lost bool) []*historyOp {
-		op := &historyOp{kind: opTruncate, at: at}
+		op := &historyOp{kind: opTruncate, call: int(call), at: at}
 		switch {
 		case lost || isPoisoned(err):
 			op.outcome = outcomeUnknown
 		case err == nil:
-			return []*historyOp{op, {kind: opTruncated}}
+			return []*historyOp{op, {kind: opTruncated, call: int(call)}}
 		default:
 			op.outcome = outcomeNone
 			c.wantUsable("truncate", err)

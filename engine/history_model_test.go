@@ -126,6 +126,7 @@ type historyState struct {
 	poisoned   bool
 	lowering   historyLowering
 	lowered    uint64 // where the log is to begin
+	loweredBy  int    // the call of that truncation
 	// trims are the retention passes under way, syncs the syncs.
 	trims []historyTrim
 	syncs []historySync
@@ -251,7 +252,7 @@ func (m historyModel) apply(s *historyState, op *historyOp) bool {
 	case opTruncate:
 		return s.truncate(op)
 	case opTruncated:
-		return s.lowering == notLowered
+		return s.lowering == notLowered || s.loweredBy != op.call
 	case opTrim:
 		if s.poisoned {
 			return false
@@ -344,7 +345,7 @@ func (s *historyState) truncate(op *historyOp) bool {
 	s.tail = max(op.at, s.base)
 	s.lowerSyncs(op.at)
 	if op.at < s.base {
-		s.lowering, s.lowered = maybeLowering, op.at
+		s.lowering, s.lowered, s.loweredBy = maybeLowering, op.at, op.call
 		if done {
 			s.lowering = lowering
 		}
@@ -433,7 +434,7 @@ func (s *historyState) mayLeave(ending historyEnding, base, tail uint64) bool {
 func (s *historyState) equal(o *historyState) bool {
 	return s.epoch == o.epoch && s.head == o.head && s.base == o.base && s.tail == o.tail &&
 		s.safe == o.safe && s.seen == o.seen && s.poisoned == o.poisoned &&
-		s.lowering == o.lowering && s.lowered == o.lowered &&
+		s.lowering == o.lowering && s.lowered == o.lowered && s.loweredBy == o.loweredBy &&
 		slices.Equal(s.trims, o.trims) && slices.Equal(s.syncs, o.syncs) && slices.Equal(s.records, o.records)
 }
 

@@ -231,6 +231,9 @@ func TestTheCheckerOfHistoriesAcceptsTheGoodAndRejectsTheBad(t *testing.T) {
 		{"a truncation below the base is half done when it returns", underOnCommit, false, []historyOp{
 			appended(0, 1, 2, 3), trimmedTo(2), truncatedTo(1), said(opTruncated, 0), said(opBase, 2),
 		}},
+		{"a truncation returns while another is half done", underOnCommit, true, []historyOp{
+			appended(0, 1, 2, 3), trimmedTo(2), truncatedTo(1), {kind: opTruncated, call: 7}, said(opBase, 2), said(opTruncated, 0), said(opBase, 1),
+		}},
 
 		{"retention trims", underOnCommit, true, []historyOp{
 			appended(0, 1, 2), trimmedTo(1), readTrimmed(0, 1), readFrom(1, 2), reopened(afterPowerLoss, 1, 2),
