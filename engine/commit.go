@@ -21,12 +21,8 @@ const (
 )
 
 func (l *Log) gather() {
-	expected := l.last.released
-	if l.gathered() {
-		return
-	}
 	bound := min(l.last.flush/gatherFraction, gatherMax)
-	for l.stagedAppends.Load() < expected && time.Since(l.last.at) < bound {
+	for !l.gathered() && time.Since(l.last.at) < bound {
 		gatherYield()
 	}
 }
@@ -150,8 +146,7 @@ func (l *Log) handOver() {
 		l.store.committers.run(l.commitFn)
 		return
 	}
-	l.mu.committing = false
-	l.notifyLocked()
+	l.restLocked()
 }
 
 // finish completes a batch that succeeded.
