@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,7 @@ type Backend struct {
 	// Requested is the mode that was asked for.
 	Requested IOURingMode
 	// Reason says why this backend was taken, Remedy what to change to get the
-	// ring. Remedy is empty when nothing is amiss.
+	// ring, or all of it. Remedy is empty when nothing is amiss.
 	Reason, Remedy string
 	// Errno is the kernel's answer behind Reason, or nil.
 	Errno error
@@ -61,6 +62,15 @@ func (b Backend) LogValue() slog.Value {
 		attrs = append(attrs, slog.String("ring", b.Ring.String()))
 	}
 	return slog.GroupValue(attrs...)
+}
+
+// log writes the line that a start says the backend with.
+func (b Backend) log(ctx context.Context, logger *slog.Logger, root string) {
+	level := slog.LevelInfo
+	if b.Requested != IOURingOff && (b.Name == "pool" || b.Remedy != "") {
+		level = slog.LevelWarn // the ring was wanted and cannot be had, or not all of it
+	}
+	logger.Log(ctx, level, "storage backend chosen", "root", root, "backend", b)
 }
 
 // BackendError refuses to open a store: the ring is required and cannot be had.
@@ -129,18 +139,21 @@ func selectBackend(fs device.FS, root string, mode IOURingMode, o backendOptions
 	switch denied := denial(b.Filesystem, kernel); {
 	case mode == IOURingOff:
 		why = refusal{reason: "io_uring is turned off by the configuration"}
-	case denied != "" && mode != IOURingRequire:
-		why = refusal{reason: denied, remedy: `to use io_uring all the same, set FELIX_STORAGE_IO_URING=require`}
+	case denied.reason != "" && mode != IOURingRequire:
+		why = denied
 	case threads.ringWorkers(o.RingWorkersMax) == 0 && mode != IOURingRequire:
-		why = refusal{reason: "the limit of threads leaves no room for the kernel's workers", remedy: raiseThreads(threads)}
+		why = refusal{reason: "the limit of threads leaves no room for the kernel's workers", remedy: raiseThreads(threads, o.RingWorkersMax)}
 	default:
-		ring, found, refused := tryRing(&p, o)
+		ring, found, refused := tryRing(&p, mode, o)
 		if refused == nil {
 			info := ring.Info()
 			b.Name, b.Driver, b.Ring = "ring", info.Driver, &info
 			b.Reason = "real operations in the data directory succeeded"
 			if found.incomplete != "" {
 				b.Reason = found.incomplete
+			}
+			if but := unbounded(info); but.reason != "" {
+				b.Reason, b.Remedy = b.Reason+"; but "+but.reason, but.remedy
 			}
 			b.learn(found)
 			return ring, b, nil
@@ -171,18 +184,24 @@ func (b *Backend) learn(p properties) {
 }
 
 // tryRing opens a ring and proves it.
-func tryRing(p *prover, o backendOptions) (ringQueue, properties, *refusal) {
-	system := o.system
-	workers := max(1, system.threads().ringWorkers(o.RingWorkersMax))
-	ring, err := system.openRing(uring.Options{Entries: o.RingEntries, Workers: workers})
+func tryRing(p *prover, mode IOURingMode, o backendOptions) (ringQueue, properties, *refusal) {
+	threads := o.system.threads()
+	workers := max(1, threads.ringWorkers(o.RingWorkersMax))
+	ring, err := o.system.openRing(uring.Options{Entries: o.RingEntries, Workers: workers})
 	if err != nil {
-		return nil, properties{}, &refusal{reason: err.Error(), remedy: remedy(err, system), err: err}
+		return nil, properties{}, &refusal{reason: err.Error(), remedy: remedy(err, o), err: err}
+	}
+	// As many workers as the kernel likes are no more than there are entries.
+	if why, info := unbounded(ring.Info()), ring.Info(); why.reason != "" && threads.ringWorkers(info.Entries) < info.Entries && mode != IOURingRequire {
+		why.reason += ", and the limit of threads leaves no room for them"
+		_ = ring.Close() // never used
+		return nil, properties{}, &why
 	}
 	found, err := p.prove(ring)
 	if err == nil {
 		return ring, found, nil
 	}
-	why := &refusal{reason: p.whyUnusable(err), remedy: remedy(err, system), err: err}
+	why := &refusal{reason: p.whyUnusable(err), remedy: remedy(err, o), err: err}
 	// A ring that broke cannot be released and says so again; nothing but the
 	// temporary file was ever in its hands.
 	_ = ring.Close()

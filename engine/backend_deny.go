@@ -35,21 +35,32 @@ var deniedKernels = []struct {
 }
 
 // denial says why the ring is not tried here, or nothing.
-func denial(filesystem string, k kernelID) string {
+func denial(filesystem string, k kernelID) (why refusal) {
+	const insist = "to use io_uring all the same, set FELIX_STORAGE_IO_URING=require"
 	if reason, ok := deniedFilesystems[filesystem]; ok {
-		return fmt.Sprintf("the data directory is on %s (%s)", filesystem, reason)
+		why.reason = fmt.Sprintf("the data directory is on %s (%s)", filesystem, reason)
+		why.remedy = "keep the data on a local filesystem, ext4 or XFS; " + insist
+		return why
 	}
 	version, ok := k.version()
 	if !ok {
-		return "" // an unknown name is no evidence; the proof decides
+		return why // an unknown name is no evidence; the proof decides
 	}
 	for _, d := range deniedKernels {
 		if !version.less(d.from) && version.less(d.below) {
-			return fmt.Sprintf("kernel %s is on the list of unsafe ones: %s", k, d.reason)
+			why.reason = fmt.Sprintf("kernel %s is on the list of unsafe ones: %s", k, d.reason)
+			why.remedy = fmt.Sprintf("use Linux %v or later", kernelSafe)
+			if d.from != (kernelVersion{}) { // before that there is nothing to insist on
+				why.remedy += "; " + insist
+			}
+			return why
 		}
 	}
-	return ""
+	return why
 }
+
+// kernelSafe is the first version that no range of deniedKernels lies behind.
+var kernelSafe = kernelVersion{5, 15, 3}
 
 // kernelVersion is major, minor, patch.
 type kernelVersion [3]int
@@ -124,6 +135,8 @@ type backendSystem struct {
 	openRing func(uring.Options) (ringQueue, error)
 	readFile func(path string) (string, error)
 	threads  func() ThreadLimits
+	// limit gives the soft limit on a resource of this process.
+	limit func(resource int) (uint64, error)
 }
 
 func (s backendSystem) withDefaults() backendSystem {
@@ -132,6 +145,9 @@ func (s backendSystem) withDefaults() backendSystem {
 	}
 	if s.threads == nil {
 		s.threads = func() ThreadLimits { return findThreadLimits(s.readFile) }
+	}
+	if s.limit == nil {
+		s.limit = softLimit
 	}
 	if s.kernel == nil {
 		s.kernel = func() kernelID { return runningKernel(s.readFile) }

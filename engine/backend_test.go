@@ -110,7 +110,7 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 
 		{name: "sysctl 2", setup: setupFails(syscall.EPERM), sysctl: "2", want: "pool", reason: "operation not permitted", remedy: "io_uring_disabled is 2: set it to 0", errno: syscall.EPERM},
 		{name: "sysctl 1", setup: setupFails(syscall.EPERM), sysctl: "1", want: "pool", reason: "io_uring_setup", remedy: "kernel.io_uring_group", errno: syscall.EPERM},
-		{name: "filter, sysctl 0", setup: setupFails(syscall.EPERM), sysctl: "0", want: "pool", remedy: "is 0, so a filter forbids it", errno: syscall.EPERM},
+		{name: "filter, sysctl 0", setup: setupFails(syscall.EPERM), sysctl: "0", want: "pool", remedy: "a seccomp filter or a security module forbids it", errno: syscall.EPERM},
 		{name: "filter, no sysctl", setup: setupFails(syscall.EPERM), want: "pool", remedy: "seccomp", errno: syscall.EPERM},
 		{name: "filter with EACCES", setup: setupFails(syscall.EACCES), want: "pool", remedy: "security module", errno: syscall.EACCES},
 		{name: "no io_uring", setup: setupFails(syscall.ENOSYS), want: "pool", remedy: "CONFIG_IO_URING", errno: syscall.ENOSYS},
@@ -146,9 +146,9 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 
 		{
 			name: "the kernel cannot start its workers", answer: on(&uring.WorkerError{Errno: syscall.ECANCELED, Tries: 1000, For: 10 * time.Second}, allKinds...),
-			want: "pool", reason: "could not start its worker threads", remedy: "ulimit -u unlimited, pids.max unlimited", errno: syscall.ECANCELED,
+			want: "pool", reason: "could not start its worker threads", remedy: "other threads of the user", errno: syscall.ECANCELED,
 		},
-		{name: "no room for workers", threads: 5, want: "pool", reason: "limit of threads", remedy: "ulimit -u 5, pids.max unlimited"},
+		{name: "no room for workers", threads: 5, want: "pool", reason: "limit of threads", remedy: "raise ulimit -u (now 5;"},
 		{name: "no room for workers, required", mode: IOURingRequire, threads: 5, want: "ring"},
 		{name: "turned off, no room for workers", mode: IOURingOff, threads: 5, want: "pool", reason: "turned off"},
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -90,11 +89,19 @@ func threadCount(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
+const (
+	// workersShare: one part of so many of the limit is for the kernel's workers.
+	workersShare = 3
+	// threadsBeside are threads that the loop of a ring may come by besides those
+	// that run Go code at once.
+	threadsBeside = 2
+)
+
 // ringWorkers is how many kernel workers each thread that submits to a ring may
 // have, at most most; 0 is no room. A third of the limit is for them. The loop of the ring moves
 // between the threads that run Go code, and every one it was on keeps its workers.
 func (l ThreadLimits) ringWorkers(most int) int {
-	return atMost(most, l.Least()/3/uint64(runtime.GOMAXPROCS(0)+2))
+	return atMost(most, l.Least()/threadsFor(1))
 }
 
 // poolWorkers is how many threads the pool may block, at most most: a quarter of

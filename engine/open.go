@@ -179,11 +179,7 @@ func (s *Store) chooseQueue(ctx context.Context) error {
 		return err
 	}
 	s.queue, s.backend, s.ownQueue = queue, backend, true
-	level := slog.LevelInfo
-	if backend.Name == "pool" && s.cfg.IOURing == IOURingAuto {
-		level = slog.LevelWarn // the ring was wanted and cannot be had
-	}
-	s.logger.Log(ctx, level, "storage backend chosen", "root", s.root, "backend", backend)
+	backend.log(ctx, s.logger, s.root)
 	return nil
 }
 
