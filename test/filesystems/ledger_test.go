@@ -1,0 +1,87 @@
+package filesystems
+
+import "testing"
+
+// ledger is what was acknowledged in one directory, over all its processes: per shard
+// the tag of the append at each offset. Logs begin at offset 0.
+type ledger struct {
+	acked [][]uint32
+	// durable is one past the last offset, per shard, that a log said to be durable.
+	durable []uint64
+	// total counts acknowledged records, the repeated offsets of what a power cut took
+	// included.
+	total int
+}
+
+func newLedger(shards int) *ledger {
+	return &ledger{acked: make([][]uint32, shards), durable: make([]uint64, shards)}
+}
+
+// take takes an acknowledgement down. Offsets of one log are acknowledged in order.
+func (l *ledger) take(t testing.TB, e event) {
+	switch e.Kind {
+	case durable:
+		l.durable[e.Shard] = max(l.durable[e.Shard], e.Last)
+	case acked:
+		of := &l.acked[e.Shard]
+		for len(*of) < int(e.First) {
+			*of = append(*of, 0) // was never acknowledged, and may be there
+		}
+		if len(*of) > int(e.First) {
+			t.Errorf("shard %d: offset %d is acknowledged a second time", e.Shard, e.First)
+			return
+		}
+		for range 1 + e.Last - e.First {
+			*of = append(*of, e.Tag)
+			l.total++
+		}
+	}
+}
+
+// promise is what has to be there after a failure.
+type promise int
+
+const (
+	// exactly what was acknowledged, and nothing else.
+	exactly promise = iota
+	// allAcked: it may be followed by appends whose outcome was unknown.
+	allAcked
+	// aPrefix: what was durable, and of the rest no more than the end is missing.
+	aPrefix
+)
+
+// check compares what the logs hold with what was acknowledged, and gives how many
+// acknowledged records are missing. The ledger goes on with what was found.
+func (l *ledger) check(t testing.TB, w *worker, kept promise) (missing int) {
+	t.Helper()
+	w.command("records")
+	for range l.acked {
+		missing += l.compare(t, w.until(records), kept)
+	}
+	if p := w.until(did).Problem; p != nil {
+		t.Fatalf("reading back: %s\n%s", p.Text, w.log())
+	}
+	return missing
+}
+
+func (l *ledger) compare(t testing.TB, e event, kept promise) (missing int) {
+	t.Helper()
+	if e.First != 0 || e.Last != uint64(len(e.Tags)) {
+		t.Errorf("shard %d: %d records are read of offsets %d to %d", e.Shard, len(e.Tags), e.First, e.Last)
+	}
+	want, got := l.acked[e.Shard], e.Tags
+	missing = max(0, len(want)-len(got))
+	for offset := range min(len(want), len(got)) {
+		if want[offset] != 0 && want[offset] != got[offset] {
+			t.Fatalf("shard %d: offset %d was acknowledged for append %#x and holds %#x", e.Shard, offset, want[offset], got[offset])
+		}
+	}
+	switch {
+	case kept != aPrefix && missing > 0, uint64(len(got)) < l.durable[e.Shard]:
+		t.Errorf("shard %d: LOST: it ends at offset %d, acknowledged were %d, durable %d", e.Shard, len(got), len(want), l.durable[e.Shard])
+	case kept == exactly && len(got) > len(want):
+		t.Errorf("shard %d: %d records are there whose appends were undone", e.Shard, len(got)-len(want))
+	}
+	l.acked[e.Shard] = append([]uint32(nil), got...)
+	return missing
+}

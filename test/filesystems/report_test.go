@@ -1,0 +1,124 @@
+package filesystems
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// table collects the rows of one table of the report.
+type table struct {
+	title   string
+	columns []string
+
+	mu struct {
+		sync.Mutex
+		rows map[string][]string
+	}
+	order []string
+}
+
+// newTable makes a table whose rows come in this order.
+func newTable(title string, columns []string, order []string) *table {
+	tb := &table{title: title, columns: columns, order: order}
+	tb.mu.rows = make(map[string][]string)
+	return tb
+}
+
+// row fills a row in.
+func (tb *table) row(name string, cells ...string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.mu.rows[name] = cells
+}
+
+// cell fills one cell in, of the columns behind the first.
+func (tb *table) cell(name string, column int, text string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if tb.mu.rows[name] == nil {
+		tb.mu.rows[name] = make([]string, len(tb.columns)-1)
+	}
+	tb.mu.rows[name][column] = text
+}
+
+// note is to be deferred before a subtest can skip or fail: it then says so in the
+// cell, with the reason in the test's output.
+func (tb *table) note(t *testing.T, name string, column int) {
+	t.Cleanup(func() {
+		switch {
+		case t.Failed():
+			tb.cell(name, column, "**FAILED**")
+		case t.Skipped():
+			tb.cell(name, column, "skipped")
+		}
+	})
+}
+
+// print logs the table, and appends it to the report.
+func (tb *table) print(t *testing.T) {
+	t.Helper()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n| %s |\n|%s\n", tb.title, strings.Join(tb.columns, " | "), strings.Repeat("---|", len(tb.columns)))
+	for _, name := range tb.order {
+		if cells, ok := tb.mu.rows[name]; ok {
+			fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(cells, " | "))
+		}
+	}
+	t.Log("\n" + b.String())
+	appendReport(t, b.String())
+}
+
+// startReport begins the file with what was run, where and when.
+func startReport(path string) error {
+	if path == "" {
+		return nil
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("# Filesystems\n\n%s, Linux %s, `%s=FILE go test -count=1 ./test/filesystems`\n",
+		time.Now().UTC().Format(time.DateOnly), unix.ByteSliceToString(name.Release[:]), reportVariable)
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+func appendReport(t *testing.T, text string) {
+	t.Helper()
+	path := os.Getenv(reportVariable)
+	if path == "" {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("\n" + text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(all []place) []string {
+	out := make([]string, len(all))
+	for i, p := range all {
+		out[i] = p.name
+	}
+	return out
+}
+
+// setupColumns are a table's columns with one per setup.
+func setupColumns(first string) []string {
+	columns := []string{first}
+	for _, s := range setups() {
+		columns = append(columns, s.String())
+	}
+	return columns
+}
