@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// modes are what the program can be asked for, by its first argument.
+func modes() map[string]func(ctx context.Context, args []string) error {
+	return map[string]func(context.Context, []string) error{
+		"run":      runOnHost,
+		"deny":     denyAndExec,
+		"limit":    limitAndExec,
+		"workload": workload,
+	}
+}
+
+func main() {
+	if os.Getpid() == 1 {
+		beFirst()
+	}
+	if err := dispatch(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		os.Exit(1)
+	}
+}
+
+func dispatch(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("a mode is missing; see the package comment")
+	}
+	mode := modes()[args[0]]
+	if mode == nil {
+		return fmt.Errorf("no mode %q is known", args[0])
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return mode(ctx, args[1:])
+}
