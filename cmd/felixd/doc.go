@@ -21,7 +21,9 @@
 //	felixd backup        copy a data directory, in use or not, and verify the copy
 //	felixd restore       fill an empty data directory from a copy
 //	felixd doctor        kernel, backend, filesystem, limits, cost of a flush
-//	felixd version
+//	felixd version       what was built
+//	felixd man           the manual page, from the same definitions as the parser
+//	felixd completion    completion for bash, zsh and fish
 //
 // Each command is one file or a few, named after it. The server without flags and
 // signals is the type server; what the demo and the tests start as a process is

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"felix.local/felix/cmd/felixd/manual"
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
 
-// The exit codes; the package comment says when.
+// The exit codes; exitMeanings says when.
 const (
 	exitOK = iota
 	exitFailure
@@ -23,6 +25,28 @@ const (
 	exitRepairs
 	exitRefused
 )
+
+// exitMeanings are the words of the manual page; the package comment has the same.
+func exitMeanings() []manual.Entry {
+	meanings := []string{
+		exitOK: "success",
+		exitFailure: "failure at run time: no log where one was named, an interruption, a claim of the demo that did not hold, " +
+			"an answer of the server that is an error, a server's end that left something acknowledged unsynced or a shard poisoned",
+		exitUsage: "usage: unknown flag, invalid value or configuration",
+		exitVerify: "verification failed: a record differs, is damaged or is missing; doctor --check: a store would not work here; " +
+			"credentials check: a server would refuse the file",
+		exitGaps:    "dump --skip-damaged: exported all that is readable, with gaps",
+		exitLocked:  "the directory is in use by another process",
+		exitRepairs: "inspect: opening would repair something, or acknowledged records are in the commit journal alone",
+		exitRefused: "opening refuses, or would refuse, the directory; a shard whose root's commit journal holds records that its " +
+			"segments lack is not opened by itself",
+	}
+	entries := make([]manual.Entry, len(meanings))
+	for code, text := range meanings {
+		entries[code] = manual.Entry{Term: strconv.Itoa(code), Text: text}
+	}
+	return entries
+}
 
 // exitError carries an exit code. One without an error prints nothing: the
 // command has said what there is to say.

@@ -35,7 +35,10 @@ type commands struct {
 	Demo    demoCommand    `cmd:"" help:"Publish, kill the server, restart, resume, verify; exits non-zero when a claim does not hold."`
 	Version versionCommand `cmd:"" help:"Print what was built."`
 
-	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" help:"debug, info, warn or error; logs go to standard error"`
+	Man        manCommand        `cmd:"" help:"Print this tool's manual page, for man -l -."`
+	Completion completionCommand `cmd:"" help:"Print what completes commands, flags and values in a shell."`
+
+	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" placeholder:"debug|info|warn|error" help:"logs go to standard error, from this level on [default warn]"`
 }
 
 type logCommands struct {

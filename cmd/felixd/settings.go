@@ -21,7 +21,7 @@ type recoveryFlags struct {
 // storageFlags are all storage settings, as text: flag, variable and help of each
 // in one place, judged together by engine.ParseConfig.
 type storageFlags struct {
-	Fsync                    string  `name:"fsync" env:"FELIX_DURABLE_FSYNC_MODE" placeholder:"MODE" group:"storage" help:"${FELIX_DURABLE_FSYNC_MODE}"`
+	Fsync                    string  `name:"fsync" env:"FELIX_DURABLE_FSYNC_MODE" placeholder:"none|periodic|on_commit" group:"storage" help:"${FELIX_DURABLE_FSYNC_MODE}"`
 	FsyncInterval            string  `name:"fsync-interval-ms" env:"FELIX_DURABLE_FSYNC_INTERVAL_MS" placeholder:"MS" group:"storage" help:"${FELIX_DURABLE_FSYNC_INTERVAL_MS}"`
 	SegmentBytes             string  `name:"segment-bytes" env:"FELIX_DURABLE_SEGMENT_BYTES" placeholder:"BYTES" group:"storage" help:"${FELIX_DURABLE_SEGMENT_BYTES}"`
 	MaxRecordsPerRead        string  `name:"max-records-per-read" env:"FELIX_DURABLE_MAX_RECORDS_PER_READ" placeholder:"N" group:"storage" help:"${FELIX_DURABLE_MAX_RECORDS_PER_READ}"`
