@@ -72,6 +72,17 @@ func on(errno error, kinds ...device.Kind) func(*device.Op) error {
 	}
 }
 
+// pastFirstBlock answers writes behind the first block of a file.
+func pastFirstBlock(errno syscall.Errno) func(*device.Op) error {
+	writes := on(errno, device.Write, device.WriteDsync, device.Allocate)
+	return func(op *device.Op) error {
+		if op.Pos+int64(len(op.Buf))+op.Len <= proofBlock {
+			return nil
+		}
+		return writes(op)
+	}
+}
+
 func lost(errno syscall.Errno) func(*device.Op) error {
 	return func(op *device.Op) error {
 		return &device.Error{
@@ -140,6 +151,7 @@ func TestTheBackendIsChosenByDoing(t *testing.T) {
 			name: "the disk is full", answer: on(syscall.ENOSPC, device.Write, device.WriteDsync, device.Allocate),
 			want: "ring", reason: "the disk took no data to read back: write a temporary file at position 0: disk full", noDsync: true, noDirect: "not found out",
 		},
+		{name: "the disk is full behind a block", answer: pastFirstBlock(syscall.ENOSPC), want: "ring", reason: "succeeded"},
 		{name: "no room for a file", create: syscall.ENOSPC, want: "ring", reason: "a flush succeeded; writing was not tried out: open a temporary file: disk full", noDsync: true, noDirect: "not found out"},
 		{name: "a read-only disk", create: syscall.EROFS, want: "ring", reason: "a flush succeeded", noDsync: true, noDirect: "not found out"},
 		{name: "no room for a file and no enter", create: syscall.ENOSPC, answer: lost(syscall.EPERM), want: "pool", reason: "not used", noDsync: true, noDirect: "not found out", errno: syscall.EPERM},

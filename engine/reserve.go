@@ -68,7 +68,9 @@ func (l *Log) reserve(file device.File, end int64) error {
 	if target <= r.bytes {
 		return nil
 	}
-	from := max(r.bytes, l.mu.active.size, segment.HeaderSize)
+	// From what is there, not from what was asked for: a reservation that was refused
+	// must not become a gap below the next one.
+	from := max(r.backed, l.mu.active.size, segment.HeaderSize)
 	op := &device.Op{Kind: device.Allocate, File: file, Pos: from, Len: target - from}
 	if op.Len <= 0 {
 		return nil

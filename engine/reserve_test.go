@@ -98,6 +98,22 @@ func TestAfterARefusedReservationOfTheSegmentSmallerOnesAreTried(t *testing.T) {
 	}
 }
 
+// A refused reservation is no gap below the next one: what is journaled has blocks for
+// all of it, or the segment could not be brought up to the journal on a full disk.
+func TestTheReservationAfterARefusedOneBeginsWhereBlocksEnd(t *testing.T) {
+	r := reserveRig(t, 4*reserveSegmentBytes-1, 0, engine.FsyncOnCommit)
+	r.disk.Inject(faultdisk.Fault{Kinds: faultdisk.Allocate, At: 3, Errno: syscall.ENOSPC})
+	r.fill()
+	log := r.disk.Log(faultdisk.Allocate)
+	if len(log) < 4 {
+		t.Fatalf("only %d reservations", len(log))
+	}
+	refused, next := log[2], log[3]
+	if next.Pos >= refused.Pos+refused.Len {
+		t.Errorf("refused were %d bytes at %d, and the next begins at %d", refused.Len, refused.Pos, next.Pos)
+	}
+}
+
 // Under none and periodic an appender carries its own write, but does not wait for
 // the disk to find room for it.
 func TestAnAppendGivesUpWhileTheFirstReservationHangs(t *testing.T) {
