@@ -5,6 +5,8 @@
 //	guest deny io_uring_setup=EPERM,... -- PROGRAM  system calls fail, then PROGRAM runs
 //	guest limit memlock=BYTES -- PROGRAM            a resource limit, then PROGRAM runs
 //	guest workload FELIXD DIR                      the scripted workload, and its digest
+//	guest append SPEC.json                         appends until the power is cut
+//	guest images SPEC.json                         recovers what is on each further disk
 //
 // It owns what is around a step: mounts, users, limits, filters, sysctls that are put
 // back, time limits. It never judges a result; a step that failed is a line like any

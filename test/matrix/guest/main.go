@@ -15,6 +15,8 @@ func modes() map[string]func(ctx context.Context, args []string) error {
 		"deny":     denyAndExec,
 		"limit":    limitAndExec,
 		"workload": workload,
+		"append":   appendUntilCut,
+		"images":   lookAtImages,
 	}
 }
 

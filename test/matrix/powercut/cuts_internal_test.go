@@ -1,0 +1,86 @@
+package powercut
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"felix.local/felix/test/matrix/powercut/workload"
+)
+
+func TestPowerGoesOutOnceAfterTheDrawnEvents(t *testing.T) {
+	wait := trigger{kind: workload.Acked, store: "a", count: 2, delay: time.Millisecond}
+	var pulled []int
+	for i, e := range []workload.Event{
+		{Kind: workload.Acked, Store: "a"},
+		{Kind: workload.Acked, Store: "b"},
+		{Kind: workload.Durable, Store: "a"},
+		{Kind: workload.Acked, Store: "a"},
+		{Kind: workload.Acked, Store: "a"},
+	} {
+		if wait.pull(e) {
+			pulled = append(pulled, i)
+		}
+	}
+	if !slices.Equal(pulled, []int{3}) {
+		t.Errorf("pulled at %v", pulled)
+	}
+	if got := wait.String(); got != "1ms after 2 of ACK a" {
+		t.Error(got)
+	}
+}
+
+func TestASeedGivesTheSameOrderOfCutsAndTheFirstIsDuringAppends(t *testing.T) {
+	orders := make(map[string]bool)
+	for seed := range uint64(20) {
+		draw := func() []bool {
+			c := &cutter{Options: Options{Cuts: 5, RecoveryCuts: 3}, chance: rand.New(rand.NewPCG(seed, 0))}
+			return c.order()
+		}
+		order := draw()
+		if !slices.Equal(order, draw()) {
+			t.Errorf("seed %d gives two orders", seed)
+		}
+		during := 0
+		for _, recovering := range order {
+			if recovering {
+				during++
+			}
+		}
+		if order[0] || during != 3 || len(order) != 8 {
+			t.Errorf("seed %d: %v", seed, order)
+		}
+		orders[fmt.Sprint(order)] = true
+	}
+	if len(orders) < 10 {
+		t.Errorf("%d orders of 20 seeds", len(orders))
+	}
+}
+
+func TestALieIsAboutOnCommitAlone(t *testing.T) {
+	for _, s := range (Options{Lie: true}).stores("ring") {
+		if s.Lie != (s.Mode == "on_commit") {
+			t.Errorf("%+v", s)
+		}
+		if _, err := s.Config(); err != nil {
+			t.Error(err)
+		}
+	}
+	names := make(map[string]bool)
+	for _, backend := range []string{"ring", "pool"} {
+		for _, s := range (Options{}).stores(backend) {
+			if s.Lie {
+				t.Errorf("%+v", s)
+			}
+			if _, err := s.Config(); err != nil {
+				t.Error(err)
+			}
+			names[s.Name] = true
+		}
+	}
+	if len(names) != 8 {
+		t.Errorf("%d combinations: %v", len(names), names)
+	}
+}
