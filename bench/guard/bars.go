@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 	"felix.local/felix/engine"
 )
 
@@ -89,17 +89,8 @@ func (m measurer) side(v variant) bench.Side {
 }
 
 func (v variant) config() engine.Config {
-	config := quietConfig(v.mode)
+	config := rig.Config(v.mode)
 	config.IOURing, config.Journal = v.ring, v.journal
-	return config
-}
-
-// quietConfig is the default but for the mode, and without a line for every store that
-// is opened.
-func quietConfig(mode engine.FsyncMode) engine.Config {
-	config := engine.DefaultConfig()
-	config.FsyncMode = mode
-	config.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return config
 }
 
@@ -169,10 +160,10 @@ func (m measurer) rate(a, b variant) measure {
 		ratesA, ratesB := column(rowsA, perSecond), column(rowsB, perSecond)
 		cpu := func(r bench.Row) float64 { return r.CPUMicrosPerAppend }
 		out := compared("records/s", ratesA, ratesB)
-		out.CPURatio = bench.Compare(column(rowsA, cpu), column(rowsB, cpu)).Ratio
+		out.CPURatio = compared("", column(rowsA, cpu), column(rowsB, cpu)).Value
 		out.DeviceDsyncMicros = rowsB[0].DeviceDsyncMicros
-		out.Detail = fmt.Sprintf("%.0f by %.0f records/s, %s, CPU per append %.2f, device dsync %d µs",
-			bench.MedianOf(ratesA), bench.MedianOf(ratesB), out.interval(), out.CPURatio, out.DeviceDsyncMicros)
+		out.Detail = fmt.Sprintf("%.0f by %.0f records/s, CPU per append %.2f, device dsync %d µs",
+			bench.MedianOf(ratesA), bench.MedianOf(ratesB), out.CPURatio, out.DeviceDsyncMicros)
 		if a.ring != b.ring && rowsA[0].Backend == rowsB[0].Backend {
 			out.Detail += "; there is no ring here"
 		}
@@ -198,7 +189,7 @@ func (m measurer) loneLatency(v variant) measure {
 		if out.Value == 0 {
 			return measured{}, fmt.Errorf("the filesystem of %s does not overwrite in place, or takes no time for it", m.dir)
 		}
-		out.Detail = fmt.Sprintf("%.0f by %.0f µs, %s", bench.MedianOf(p50), bench.MedianOf(raw), out.interval())
+		out.Detail = fmt.Sprintf("%.0f by %.0f µs", bench.MedianOf(p50), bench.MedianOf(raw))
 		return out, nil
 	}
 }

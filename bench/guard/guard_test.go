@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"felix.local/felix/bench/internal/rig"
 )
 
 // values is a bar that measures one value after the other.
@@ -43,8 +45,8 @@ func TestABarIsMissedOnlyWhenEveryTryMissesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := judge(t.Context(), []bar{test.bar}, time.Hour, io.Discard)[0]
-			if v.missed() != test.missed || len(v.tries) != test.attempts || v.value != test.value {
-				t.Errorf("got missed %v after %d tries with %g, want %+v", v.missed(), len(v.tries), v.value, test)
+			if v.missed() != test.missed || len(v.tries) != test.attempts || v.best.Value != test.value {
+				t.Errorf("got missed %v after %d tries with %g, want %+v", v.missed(), len(v.tries), v.best.Value, test)
 			}
 		})
 	}
@@ -60,22 +62,33 @@ func TestWithoutBudgetNothingIsRepeated(t *testing.T) {
 func TestTheTableSaysWhatIsMissed(t *testing.T) {
 	var b bytes.Buffer
 	err := table(&b, []verdict{
-		{bar: bar{name: "one", limit: 40}, value: 41.234, tries: make([]measured, 1), detail: "a by b"},
-		{bar: bar{name: "two", limit: 1.15, atMost: true}, value: 1.5, tries: make([]measured, 3)},
-		{bar: bar{name: "three"}, value: 0.5, tries: make([]measured, 1)},
-		{bar: bar{name: "four", limit: 1}, tries: make([]measured, 1), err: errors.New("a record was lost")},
+		{bar: bar{name: "one", limit: 40}, best: measured{Value: 41.234, Low: 39.5, High: 43, Medians: 40.1, Detail: "a by b"}, tries: make([]measured, 1)},
+		{bar: bar{name: "two", limit: 1.15, atMost: true}, best: measured{Value: 1.5}, tries: make([]measured, 3)},
+		{bar: bar{name: "three"}, best: measured{Value: 0.5, Medians: 0.6}, tries: make([]measured, 1)},
+		{bar: bar{name: "four", limit: 1}, best: measured{Value: 2}, tries: make([]measured, 2), err: errors.New("a record was lost")},
+		{bar: bar{name: "five", limit: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `ratio  measured  to be           tries  
-one    41.23     ≥ 40    ok      1      a by b
-two    1.50      ≤ 1.15  MISSED  3      
-three  0.50      –       shown   1      
-four   –         ≥ 1     FAILED  1      a record was lost
+	want := `ratio  measured  95%          of medians  to be                 tries  
+one    41.23     39.50–43.00  40.10       ≥ 40    ok            1      a by b
+two    1.50      –            –           ≤ 1.15  MISSED        3      
+three  0.50      –            0.60        –       shown         1      
+four   –         –            –           ≥ 1     FAILED        2      a record was lost
+five   –         –            –           ≥ 1     not measured  0      
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A pair in which the machine was elsewhere moves the ratio of the medians: here from 2
+// to 3.
+func TestARatioIsTheMedianOfThoseOfThePairs(t *testing.T) {
+	m := compared("x", []float64{2, 6, 40}, []float64{1, 3, 2})
+	if m.Value != 2 || m.Medians != 3 || m.Low >= 2 || m.High <= 2 {
+		t.Errorf("got %+v", m)
 	}
 }
 
@@ -89,7 +102,7 @@ func TestInformingNeverFails(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(t.TempDir(), "values.json")
 	args := []string{"-dir", dir, "-inform", "-budget", "0s", "-slice", "10ms", "-rounds", "2", "-json", file}
-	if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
+	if code := run(t.Context(), args, &stdout, &stderr); code != rig.ExitOK {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	if strings.Contains(stdout.String(), "FAILED") || strings.Count(stdout.String(), "\n") != 22 {
@@ -111,22 +124,22 @@ func TestInformingNeverFails(t *testing.T) {
 
 func TestWhatCannotBeMeasuredFailsUnlessInforming(t *testing.T) {
 	missing := t.TempDir() + "/missing"
-	if code := run(t.Context(), []string{"-dir", missing}, io.Discard, io.Discard); code != exitMissed {
-		t.Errorf("exit code %d, want %d", code, exitMissed)
+	if code := run(t.Context(), []string{"-dir", missing}, io.Discard, io.Discard); code != rig.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, rig.ExitFailed)
 	}
-	if code := run(t.Context(), []string{"-dir", missing, "-inform"}, io.Discard, io.Discard); code != exitOK {
-		t.Errorf("exit code %d, want %d", code, exitOK)
+	if code := run(t.Context(), []string{"-dir", missing, "-inform"}, io.Discard, io.Discard); code != rig.ExitOK {
+		t.Errorf("exit code %d, want %d", code, rig.ExitOK)
 	}
 	for _, args := range [][]string{{"-nonsense"}, {"more"}, {"-slice", "0s"}} {
-		if code := run(t.Context(), args, io.Discard, io.Discard); code != exitUsage {
-			t.Errorf("%v: exit code %d, want %d", args, code, exitUsage)
+		if code := run(t.Context(), args, io.Discard, io.Discard); code != rig.ExitUsage {
+			t.Errorf("%v: exit code %d, want %d", args, code, rig.ExitUsage)
 		}
 	}
 }
 
 func TestARowThatIsNotThereIsAnError(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"-dir", t.TempDir(), "-only", "no such row"}, &stdout, &stderr); code != exitMissed {
+	if code := run(t.Context(), []string{"-dir", t.TempDir(), "-only", "no such row"}, &stdout, &stderr); code != rig.ExitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(stderr.String(), `no row's name contains "no such row"`) {

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 )
 
 // attemptsMax is how often a bar that is missed is measured.
@@ -28,12 +27,14 @@ type bar struct {
 // measure gives a value, and what it was made from.
 type measure func(ctx context.Context) (measured, error)
 
-// measured is one value. Of a ratio A and B are the samples of both sides, pair by
-// pair, and Low and High its 95% interval.
+// measured is one value. Of a ratio it is the median of the ratios of the pairs, with
+// their 95% interval from Low to High; Medians is the ratio of the medians of both sides,
+// and A and B are their samples, pair by pair.
 type measured struct {
 	Value             float64   `json:"value"`
 	Low               float64   `json:"low,omitempty"`
 	High              float64   `json:"high,omitempty"`
+	Medians           float64   `json:"ratio_of_medians,omitempty"`
 	Unit              string    `json:"unit"`
 	A                 []float64 `json:"a"`
 	B                 []float64 `json:"b,omitempty"`
@@ -45,10 +46,20 @@ type measured struct {
 // compared is the ratio of two sides.
 func compared(unit string, a, b []float64) measured {
 	e := bench.Compare(a, b)
-	return measured{Value: e.Ratio, Low: e.Low, High: e.High, Unit: unit, A: a, B: b}
+	return measured{Value: bench.MedianOf(e.Pairs), Low: e.Low, High: e.High, Medians: e.Ratio, Unit: unit, A: a, B: b}
 }
 
-func (m measured) interval() string { return fmt.Sprintf("95%% %.2f to %.2f", m.Low, m.High) }
+// cells are the value, its interval and the ratio of the medians, as far as it has them.
+func (m measured) cells() (value, interval, medians string) {
+	value, interval, medians = fmt.Sprintf("%.2f", m.Value), "–", "–"
+	if m.High > 0 {
+		interval = fmt.Sprintf("%.2f–%.2f", m.Low, m.High)
+	}
+	if m.Medians > 0 {
+		medians = fmt.Sprintf("%.2f", m.Medians)
+	}
+	return value, interval, medians
+}
 
 func (b bar) met(value float64) bool {
 	switch {
@@ -72,14 +83,13 @@ func (b bar) better(value, than float64) bool {
 // verdict is a bar with the best of its values.
 type verdict struct {
 	bar
-	value  float64
-	detail string
-	tries  []measured
+	best  measured
+	tries []measured
 	// err of the last attempt; then there is no value.
 	err error
 }
 
-func (v verdict) missed() bool { return v.err != nil || !v.met(v.value) }
+func (v verdict) missed() bool { return v.err != nil || !v.met(v.best.Value) }
 
 // judge measures all bars, and then those again that are missed, while the budget
 // lasts: a disturbance that spoils one measurement has passed when the others are
@@ -115,8 +125,8 @@ func (v *verdict) try(ctx context.Context) {
 		v.err = err
 		return
 	}
-	if len(v.tries) == 1 || v.better(m.Value, v.value) {
-		v.value, v.detail = m.Value, m.Detail
+	if len(v.tries) == 1 || v.better(m.Value, v.best.Value) {
+		v.best = m
 	}
 }
 
@@ -132,20 +142,22 @@ func anyMissed(verdicts []verdict) bool {
 // table prints the verdicts.
 func table(w io.Writer, verdicts []verdict) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "ratio\tmeasured\tto be\t\ttries\t")
+	fmt.Fprintln(columns, "ratio\tmeasured\t95%\tof medians\tto be\t\ttries\t")
 	for _, v := range verdicts {
-		measured, verdict := fmt.Sprintf("%.2f", v.value), "ok"
+		value, interval, medians := v.best.cells()
+		verdict, detail := "ok", v.best.Detail
 		switch {
 		case v.err != nil:
-			measured, verdict, v.detail = "–", "FAILED", v.err.Error()
+			value, interval, medians, verdict, detail = "–", "–", "–", "FAILED", v.err.Error()
 		case len(v.tries) == 0:
-			measured, verdict = "–", "not measured"
+			value, verdict = "–", "not measured"
 		case v.missed():
 			verdict = "MISSED"
 		case v.limit == 0:
 			verdict = "shown"
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\n", v.name, measured, v.limitText(), verdict, len(v.tries), v.detail)
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
+			v.name, value, interval, medians, v.limitText(), verdict, len(v.tries), detail)
 	}
 	return columns.Flush()
 }
@@ -163,9 +175,8 @@ func (b bar) limitText() string {
 
 // record is what -json writes: every value that was measured.
 type record struct {
-	When    time.Time   `json:"when"`
-	Command string      `json:"command"`
-	Bars    []barRecord `json:"bars"`
+	rig.Record
+	Bars []barRecord `json:"bars"`
 }
 
 type barRecord struct {
@@ -176,9 +187,9 @@ type barRecord struct {
 	Tries  []measured `json:"tries"`
 }
 
-// writeRecord puts everything measured into a file.
-func writeRecord(path, command string, when time.Time, verdicts []verdict) error {
-	r := record{When: when, Command: command}
+// recordOf is everything that was measured.
+func recordOf(flags rig.Flags, verdicts []verdict) record {
+	r := record{Record: flags.Record()}
 	for _, v := range verdicts {
 		b := barRecord{Name: v.name, Limit: v.limitText(), Missed: v.missed(), Tries: v.tries}
 		if v.err != nil {
@@ -186,9 +197,5 @@ func writeRecord(path, command string, when time.Time, verdicts []verdict) error
 		}
 		r.Bars = append(r.Bars, b)
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return r
 }

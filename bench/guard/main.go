@@ -5,79 +5,53 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
+
+	"felix.local/felix/bench/internal/rig"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-// The exit codes.
-const (
-	exitOK = iota
-	exitMissed
-	exitUsage
-)
+func main() { rig.Main(run) }
 
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("guard", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	dir := flags.String("dir", ".", "a directory on the device to measure; what is made in it is removed")
-	inform := flags.Bool("inform", false, "exit 0 whatever is measured")
-	budget := flags.Duration("budget", 2*time.Minute, "no measurement is repeated once this time has passed")
-	slice := flags.Duration("slice", 400*time.Millisecond, "how long each load is measured")
-	rounds := flags.Int("rounds", 3, "pairs that a ratio is made from")
-	only := flags.String("only", "", "measure only the rows whose name contains this")
-	file := flags.String("json", "", "write every value that was measured to this file")
-	if err := flags.Parse(args); err != nil {
-		return exitUsage
+	var inform bool
+	var budget time.Duration
+	words := rig.Words{Command: "guard", Rounds: "pairs that a ratio is made from", One: "row"}
+	flags, ok := rig.Parse(words, args, stderr, func(set *flag.FlagSet) {
+		set.BoolVar(&inform, "inform", false, "exit 0 whatever is measured")
+		set.DurationVar(&budget, "budget", 2*time.Minute, "no measurement is repeated once this time has passed")
+	})
+	if !ok {
+		return rig.ExitUsage
 	}
-	if flags.NArg() > 0 || *slice < time.Millisecond || *rounds < 1 {
-		fmt.Fprintln(stderr, "guard: there are no arguments besides flags, a slice has at least a millisecond, and there is at least one round")
-		return exitUsage
-	}
-	began := time.Now()
-	verdicts, err := guard(ctx, measurer{dir: *dir, slice: *slice, rounds: *rounds}, *only, *budget, stdout, stderr)
+	verdicts, err := guard(ctx, flags, budget, stdout, stderr)
 	missed := anyMissed(verdicts)
-	if err == nil && *file != "" {
-		err = writeRecord(*file, "go run ./bench/guard "+strings.Join(args, " "), began, verdicts)
+	if err == nil && flags.JSON != "" {
+		err = flags.Write(recordOf(flags, verdicts))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "guard:", err)
 		missed = true
 	}
-	if missed && !*inform {
-		return exitMissed
+	if missed && !inform {
+		return rig.ExitFailed
 	}
-	return exitOK
+	return rig.ExitOK
 }
 
 // guard measures bars in a directory that it makes and removes.
-func guard(ctx context.Context, m measurer, only string, budget time.Duration, stdout, stderr io.Writer) (verdicts []verdict, err error) {
-	if m.dir, err = os.MkdirTemp(m.dir, ".felix-guard-"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if removing := os.RemoveAll(m.dir); err == nil {
-			err = removing
+func guard(ctx context.Context, flags rig.Flags, budget time.Duration, stdout, stderr io.Writer) (verdicts []verdict, err error) {
+	err = rig.Within(flags.Dir, ".felix-guard-", func(dir string) error {
+		m := measurer{dir: dir, slice: flags.Slice, rounds: flags.Rounds}
+		list, err := rig.Choose(flags, bars(m), func(b bar) string { return b.name })
+		if err != nil {
+			return err
 		}
-	}()
-	list := slices.DeleteFunc(bars(m), func(b bar) bool { return !strings.Contains(b.name, only) })
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no row's name contains %q", only)
-	}
-	verdicts = judge(ctx, list, budget, stderr)
-	if err := table(stdout, verdicts); err != nil {
-		return nil, err
-	}
-	return verdicts, ctx.Err()
+		verdicts = judge(ctx, list, budget, stderr)
+		if err := table(stdout, verdicts); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	return verdicts, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 	"felix.local/felix/engine"
 	"felix.local/felix/segment"
 )
@@ -50,7 +51,7 @@ func (m measurer) fill(ctx context.Context, payloadBytes int) (l library, err er
 			Batch: max(1, 256<<10/payloadBytes), Concurrency: 1,
 		},
 		Open: func(ctx context.Context) (*bench.System, error) {
-			return bench.OpenLogs(ctx, bench.LogOptions{Dir: l.dir, Config: quietConfig(engine.FsyncNone), Logs: 1, Single: true})
+			return bench.OpenLogs(ctx, bench.LogOptions{Dir: l.dir, Config: rig.Config(engine.FsyncNone), Logs: 1, Single: true})
 		},
 	}
 	if _, err = trial.Run(ctx); err != nil {
@@ -130,7 +131,7 @@ func withFile(path string, do func(f *os.File, size int64) error) error {
 // catchUp reads all records as a subscriber that is far behind does. Opening is not
 // counted.
 func catchUp(ctx context.Context, l library) (took time.Duration, err error) {
-	store, log, err := engine.OpenSingle(ctx, l.dir, "guard", quietConfig(engine.FsyncNone))
+	store, log, err := engine.OpenSingle(ctx, l.dir, "guard", rig.Config(engine.FsyncNone))
 	if err != nil {
 		return 0, err
 	}
@@ -183,7 +184,7 @@ func (m measurer) reading(payloadBytes int, way reader) measure {
 		}
 		speed := func(seconds []float64) float64 { return float64(bytes) / bench.MedianOf(seconds) / 1e9 }
 		out := compared("seconds of the lower bound by seconds", seconds[1], seconds[0])
-		out.Detail = fmt.Sprintf("%.1f by %.1f GB/s, %s", speed(seconds[0]), speed(seconds[1]), out.interval())
+		out.Detail = fmt.Sprintf("%.1f by %.1f GB/s", speed(seconds[0]), speed(seconds[1]))
 		return out, nil
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 )
 
 // curve is one way in which Felix grows.
@@ -112,18 +112,7 @@ func (m measurer) note(format string, args ...any) {
 }
 
 // within makes a directory for a measurement and removes it afterwards.
-func (m measurer) within(do func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp(m.dir, "point-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if removing := os.RemoveAll(dir); err == nil {
-			err = removing
-		}
-	}()
-	return do(dir)
-}
+func (m measurer) within(do func(dir string) error) error { return rig.Within(m.dir, "point-", do) }
 
 // floorSamples are enough for a device that is only shown beside what is measured.
 const floorSamples = 8

@@ -6,76 +6,62 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"slices"
-	"strings"
-	"syscall"
-	"time"
+
+	"felix.local/felix/bench/internal/rig"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], defaultSizes(), os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	rig.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return run(ctx, args, defaultSizes(), stdout, stderr)
+	})
 }
-
-// The exit codes.
-const (
-	exitOK = iota
-	exitFailed
-	exitUsage
-)
 
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, of sizes, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	dir := flags.String("dir", ".", "a directory on the device to measure; what is made in it is removed")
-	slice := flags.Duration("slice", 400*time.Millisecond, "how long each load is measured")
-	rounds := flags.Int("rounds", 3, "how often each point is measured")
-	only := flags.String("only", "", "measure only the curves whose name contains this")
-	file := flags.String("json", "", "write every value that was measured to this file")
-	markdown := flags.Bool("markdown", false, "print tables for a document")
-	if err := flags.Parse(args); err != nil {
-		return exitUsage
+	var markdown bool
+	words := rig.Words{Command: "scale", Rounds: "how often each point is measured", One: "curve"}
+	flags, ok := rig.Parse(words, args, stderr, func(set *flag.FlagSet) {
+		set.BoolVar(&markdown, "markdown", false, "print tables for a document")
+	})
+	if !ok {
+		return rig.ExitUsage
 	}
-	if flags.NArg() > 0 || *slice < time.Millisecond || *rounds < 1 {
-		fmt.Fprintln(stderr, "scale: there are no arguments besides flags, a slice has at least a millisecond, and there is at least one round")
-		return exitUsage
-	}
-	began := time.Now()
-	m := measurer{dir: *dir, slice: *slice, rounds: *rounds, sizes: of, progress: stderr}
+	m := measurer{slice: flags.Slice, rounds: flags.Rounds, sizes: of, progress: stderr}
 	table := text
-	if *markdown {
+	if markdown {
 		table = document
 	}
-	drawn, err := m.scale(ctx, *only, func(d drawing) error { return table(stdout, d) })
-	if *file != "" && len(drawn) > 0 {
-		err = errors.Join(err, writeRecord(*file, "go run ./bench/scale "+strings.Join(args, " "), began, m, drawn))
+	drawn, err := m.scale(ctx, flags, func(d drawing) error { return table(stdout, d) })
+	if flags.JSON != "" && len(drawn) > 0 {
+		err = errors.Join(err, flags.Write(recordOf(flags, drawn)))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "scale:", err)
-		return exitFailed
+		return rig.ExitFailed
 	}
-	return exitOK
+	return rig.ExitOK
 }
 
 // scale measures curves in a directory that it makes and removes, and tells of each
 // when it is done. One that fails does not keep the others from being measured.
-func (m measurer) scale(ctx context.Context, only string, done func(drawing) error) (drawn []drawing, err error) {
-	if m.dir, err = os.MkdirTemp(m.dir, ".felix-scale-"); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(m.dir)) }()
-	if m.modes, err = m.modesHere(ctx); err != nil {
-		return nil, err
-	}
-	list := slices.DeleteFunc(m.curves(), func(c curve) bool { return !strings.Contains(c.name, only) })
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no curve's name contains %q", only)
-	}
+func (m measurer) scale(ctx context.Context, flags rig.Flags, done func(drawing) error) (drawn []drawing, err error) {
+	err = rig.Within(flags.Dir, ".felix-scale-", func(dir string) (err error) {
+		m.dir = dir
+		if m.modes, err = m.modesHere(ctx); err != nil {
+			return err
+		}
+		list, err := rig.Choose(flags, m.curves(), func(c curve) string { return c.name })
+		if err != nil {
+			return err
+		}
+		drawn, err = draw(ctx, list, done)
+		return err
+	})
+	return drawn, err
+}
+
+// draw measures curves.
+func draw(ctx context.Context, list []curve, done func(drawing) error) (drawn []drawing, err error) {
 	var failed []error
 	for _, c := range list {
 		if ctx.Err() != nil {

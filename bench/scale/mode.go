@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
 
+	"felix.local/felix/bench/internal/rig"
 	"felix.local/felix/engine"
 )
 
@@ -22,12 +21,10 @@ var (
 	noneMode     = mode{"none", engine.FsyncNone, engine.JournalOff}
 )
 
-// config is the default but for the mode, and without a line for every store that is
-// opened.
+// config is the default but for the mode.
 func (m mode) config() engine.Config {
-	config := engine.DefaultConfig()
-	config.FsyncMode, config.Journal = m.fsync, m.journal
-	config.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	config := rig.Config(m.fsync)
+	config.Journal = m.journal
 	return config
 }
 

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"slices"
-	"time"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 )
 
 // record is what -json writes: every value that was measured.
 type record struct {
-	When    time.Time     `json:"when"`
-	Command string        `json:"command"`
+	rig.Record
 	Rounds  int           `json:"rounds"`
 	SliceMS int64         `json:"slice_ms"`
 	Curves  []curveRecord `json:"curves"`
@@ -42,9 +39,9 @@ type values struct {
 	Samples []float64 `json:"samples"`
 }
 
-// writeRecord puts everything measured into a file.
-func writeRecord(path, command string, when time.Time, m measurer, drawn []drawing) error {
-	r := record{When: when, Command: command, Rounds: m.rounds, SliceMS: m.slice.Milliseconds()}
+// recordOf is everything that was measured.
+func recordOf(flags rig.Flags, drawn []drawing) record {
+	r := record{Record: flags.Record(), Rounds: flags.Rounds, SliceMS: flags.Slice.Milliseconds()}
 	for _, d := range drawn {
 		c := curveRecord{Name: d.name, About: d.about, Axis: d.axis, Lines: []lineRecord{}}
 		if d.err != nil {
@@ -61,9 +58,5 @@ func writeRecord(path, command string, when time.Time, m measurer, drawn []drawi
 		}
 		r.Curves = append(r.Curves, c)
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return r
 }

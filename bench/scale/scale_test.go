@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"felix.local/felix/bench"
+	"felix.local/felix/bench/internal/rig"
 	"felix.local/felix/engine"
 )
 
@@ -34,7 +35,7 @@ func TestEveryCurveIsDrawn(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "curves.json")
 	var stdout, stderr bytes.Buffer
 	args := []string{"-dir", dir, "-slice", "5ms", "-rounds", "1", "-json", file}
-	if code := run(t.Context(), args, tiny(), &stdout, &stderr); code != exitOK {
+	if code := run(t.Context(), args, tiny(), &stdout, &stderr); code != rig.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	var written record
@@ -68,7 +69,7 @@ func TestEveryCurveIsDrawn(t *testing.T) {
 func TestOneCurveCanBeChosen(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	args := []string{"-dir", t.TempDir(), "-slice", "1ms", "-rounds", "1", "-only", "log size", "-markdown"}
-	if code := run(t.Context(), args, tiny(), &stdout, &stderr); code != exitOK {
+	if code := run(t.Context(), args, tiny(), &stdout, &stderr); code != rig.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	if got := stdout.String(); strings.Count(got, "### ") != 1 || !strings.Contains(got, "| 64 KiB | clean stop | ") {
@@ -82,12 +83,12 @@ func TestWhatCannotBeMeasuredFails(t *testing.T) {
 		code int
 		says string
 	}{
-		"no such curve":     {[]string{"-dir", t.TempDir(), "-only", "no such curve"}, exitFailed, `no curve's name contains "no such curve"`},
-		"no such directory": {[]string{"-dir", filepath.Join(t.TempDir(), "missing")}, exitFailed, "no such file or directory"},
-		"no such flag":      {[]string{"-nonsense"}, exitUsage, "nonsense"},
-		"an argument":       {[]string{"more"}, exitUsage, "no arguments"},
-		"no slice":          {[]string{"-slice", "0s"}, exitUsage, "a millisecond"},
-		"no round":          {[]string{"-rounds", "0"}, exitUsage, "at least one round"},
+		"no such curve":     {[]string{"-dir", t.TempDir(), "-only", "no such curve"}, rig.ExitFailed, `no curve's name contains "no such curve"`},
+		"no such directory": {[]string{"-dir", filepath.Join(t.TempDir(), "missing")}, rig.ExitFailed, "no such file or directory"},
+		"no such flag":      {[]string{"-nonsense"}, rig.ExitUsage, "nonsense"},
+		"an argument":       {[]string{"more"}, rig.ExitUsage, "no arguments"},
+		"no slice":          {[]string{"-slice", "0s"}, rig.ExitUsage, "a millisecond"},
+		"no round":          {[]string{"-rounds", "0"}, rig.ExitUsage, "at least one round"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
