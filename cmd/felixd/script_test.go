@@ -15,9 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary the tool too: called by the name felixd, it is felixd.
+// TestMain makes the test binary the tool too: called by the name felixd, it is felixd,
+// under a filter of system calls if it is told one.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"felixd": main})
+	testscript.Main(m, map[string]func(){"felixd": underFilter})
 }
 
 // backends are the values of FELIX_STORAGE_IO_URING everything is tried with. On

@@ -29,6 +29,9 @@ type storageEvent struct {
 	Fsync   string `json:"fsync"`
 	Backend string `json:"backend"`
 	Reason  string `json:"reason"`
+	// Remedy says what to change to get the ring, or all of it; empty when nothing is
+	// amiss.
+	Remedy string `json:"remedy,omitempty"`
 	// Journal is the state of the commit journal, JournalReason why there is none.
 	Journal       string `json:"commit_journal"`
 	JournalReason string `json:"commit_journal_reason"`
@@ -47,6 +50,9 @@ func (e storageEvent) text() string {
 	s += ", commit journal " + e.Journal
 	if e.JournalReason != "" {
 		s += " (" + e.JournalReason + ")"
+	}
+	if e.Remedy != "" {
+		s += "\n           to have io_uring: " + e.Remedy
 	}
 	if e.Default {
 		s += "\n           nobody named a directory, so this is the default one; --dir or FELIX_DURABLE_STORAGE_DIR names another"

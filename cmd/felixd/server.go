@@ -199,7 +199,8 @@ func (d *door) boundAddr() string {
 func (s *server) announce() {
 	backend := storageEvent{Dir: s.config.broker.Root, Default: s.config.defaultDir, Fsync: fsyncText(s.config.broker.Engine, s.config.broker.Root)}
 	if store := s.broker.Store(); store != nil {
-		backend.Backend, backend.Reason = backendName(store.Backend()), store.Backend().Reason
+		chosen := store.Backend()
+		backend.Backend, backend.Reason, backend.Remedy = backendName(chosen), chosen.Reason, chosen.Remedy
 		backend.Journal, backend.JournalReason = store.Journal().State, store.Journal().Reason
 	}
 	health := s.broker.Health()

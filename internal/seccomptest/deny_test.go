@@ -15,14 +15,24 @@ import (
 
 const inChild = "SECCOMPTEST_CHILD"
 
+// again is the test in a process of its own.
+func again(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inChild+"=1")
+	return cmd
+}
+
+func runAgain(t *testing.T) {
+	t.Helper()
+	if out, err := again(t).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 func TestADeniedCallFailsInEveryThreadAndOthersGoOn(t *testing.T) {
 	if os.Getenv(inChild) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), inChild+"=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		runAgain(t)
 		return
 	}
 	if err := seccomptest.Deny(unix.SYS_GETPPID, syscall.ENOTNAM); err != nil {
