@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -24,10 +23,10 @@ type figure struct {
 // figures draws all plots.
 func (d Document) figures() ([]figure, error) {
 	var figures []figure
-	add := func(f figure, p *plot.Plot) error {
+	add := func(f figure, p *chart) error {
 		p.Title.Text = f.Title
 		var err error
-		if f.svg, f.png, err = draws(p); err != nil {
+		if f.svg, f.png, err = p.files(); err != nil {
 			return fmt.Errorf("report: drawing %s: %w", f.Name, err)
 		}
 		figures = append(figures, f)
@@ -50,7 +49,7 @@ func (d Document) figures() ([]figure, error) {
 		}
 		if err := add(figure{
 			Name: "latency-" + axis, Title: "Latency by " + axis,
-			Caption: "Median (solid) and 99th percentile (dashed) of one append; dotted, one raw durable overwrite of 4 KiB on the same device, measured in the same minutes. Logarithmic.",
+			Caption: "Median (solid) and 99th percentile (dashed) of one append; dotted, one raw durable overwrite of 4 KiB on the same device, measured in the same minutes.",
 		}, p); err != nil {
 			return nil, err
 		}
@@ -73,7 +72,7 @@ func (d Document) figures() ([]figure, error) {
 	}
 	if err := add(figure{
 		Name: "latency-cdf", Title: "Latency, cumulative",
-		Caption: "The share of appends that took at most so long, all rounds together. Logarithmic to the right.",
+		Caption: "The share of appends that took at most so long, all rounds together.",
 	}, p); err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func (d Document) figures() ([]figure, error) {
 }
 
 // throughput is records per second against an axis, a line per side.
-func (d Document) throughput(axis string, points []int) (*plot.Plot, error) {
+func (d Document) throughput(axis string, points []int) (*chart, error) {
 	p := blank(axis, "records per second")
 	p.Y.Min, p.Y.Tick.Marker = 0, counted{}
 	d.nominal(p, points)
@@ -105,14 +104,14 @@ func (d Document) throughput(axis string, points []int) (*plot.Plot, error) {
 		if err := line.addTo(p, name, hue(side), nil); err != nil {
 			return nil, err
 		}
-		p.Y.Max = max(p.Y.Max, 1.25*line.top())
+		p.Y.Max = max(p.Y.Max, 1.05*line.top())
 	}
 	return p, nil
 }
 
 // latency is microseconds against an axis, two lines per side, and the device.
-func (d Document) latency(axis string, points []int) (*plot.Plot, error) {
-	p := blank(axis, "microseconds")
+func (d Document) latency(axis string, points []int) (*chart, error) {
+	p := blank(axis, logarithmicMicros)
 	logarithmic(&p.Y)
 	d.nominal(p, points)
 	for side, name := range d.Results.Sides {
@@ -146,13 +145,11 @@ func (d Document) latency(axis string, points []int) (*plot.Plot, error) {
 			return nil, err
 		}
 	}
-	// Room for the legend above the lines.
-	p.Y.Max *= math.Max(2, math.Pow(p.Y.Max/p.Y.Min, 0.1+0.14*float64(len(d.Results.Sides))))
 	return p, nil
 }
 
 // rounds are the rates of all rounds of the one point, bars side by side.
-func (d Document) rounds() (*plot.Plot, error) {
+func (d Document) rounds() (*chart, error) {
 	p := blank("round", "records per second")
 	p.Y.Min, p.Y.Tick.Marker = 0, counted{}
 	width := barWidth(len(d.Results.Sides) * d.Results.Rounds)
@@ -171,7 +168,7 @@ func (d Document) rounds() (*plot.Plot, error) {
 	}
 	p.NominalX(labels...)
 	p.X.Min, p.X.Max = -0.5, float64(len(labels))-0.5
-	p.Y.Max *= 1.25
+	p.Y.Max *= 1.05
 	return p, nil
 }
 
@@ -180,11 +177,10 @@ func (d Document) rounds() (*plot.Plot, error) {
 const curvesMax = 8
 
 // distribution is the share of appends against their latency.
-func (d Document) distribution() (*plot.Plot, error) {
-	p := blank("microseconds", "share of appends")
+func (d Document) distribution() (*chart, error) {
+	p := blank(logarithmicMicros, "share of appends")
 	logarithmic(&p.X)
 	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = 0, 1, shares{}
-	p.Legend.Top, p.Legend.Left = false, false
 	points := spread(len(d.Results.Points), max(1, curvesMax/len(d.Results.Sides)))
 	for i, point := range points {
 		for side, name := range d.Results.Sides {
@@ -235,7 +231,7 @@ func spread(count, n int) []int {
 }
 
 // ratios are bars of throughput and processor time for every point, with intervals.
-func (d Document) ratios() (*plot.Plot, error) {
+func (d Document) ratios() (*chart, error) {
 	p := blank("", "A / B")
 	p.Y.Min = 0
 	width := barWidth(2 * len(d.Results.Points))
@@ -272,7 +268,7 @@ func (d Document) ratios() (*plot.Plot, error) {
 	p.Add(one)
 	p.NominalX(labels...)
 	p.X.Min, p.X.Max = -0.5, float64(len(labels))-0.5
-	p.Y.Max = math.Max(p.Y.Max, 1.2) * 1.25
+	p.Y.Max = max(p.Y.Max, 1.2) * 1.05
 	return p, nil
 }
 
@@ -285,7 +281,7 @@ func pointLabel(p bench.Point) string {
 }
 
 // nominal puts the values of a sweep at even distances.
-func (d Document) nominal(p *plot.Plot, points []int) {
+func (d Document) nominal(p *chart, points []int) {
 	var ticks []plot.Tick
 	for x, point := range points {
 		ticks = append(ticks, plot.Tick{Value: float64(x), Label: strconv.Itoa(d.Results.Points[point].Value)})

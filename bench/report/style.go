@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"math"
@@ -12,15 +11,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
-)
-
-// The size of a plot, and the dots per inch of its PNG.
-const (
-	plotWidth  = 7.2 * vg.Inch
-	plotHeight = 4.2 * vg.Inch
-	plotDots   = 160
 )
 
 func ink() color.Color  { return color.RGBA{0x22, 0x2b, 0x36, 0xff} }
@@ -30,11 +20,10 @@ func dashed() []vg.Length { return []vg.Length{vg.Points(5), vg.Points(3)} }
 func dotted() []vg.Length { return []vg.Length{vg.Points(1.5), vg.Points(3)} }
 
 // blank is an empty plot in the style of all.
-func blank(x, y string) *plot.Plot {
+func blank(x, y string) *chart {
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.X.Label.Text, p.Y.Label.Text = x, y
-	p.Title.Padding = vg.Points(10)
 	for _, style := range []*text.Style{
 		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
 		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
@@ -50,13 +39,16 @@ func blank(x, y string) *plot.Plot {
 	}
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(2), vg.Points(22)
-	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-4)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
 	grid.Horizontal = draw.LineStyle{Color: color.RGBA{0xe3, 0xe7, 0xeb, 0xff}, Width: vg.Points(0.6)}
 	p.Add(grid)
-	return p
+	return &chart{Plot: p}
 }
+
+// logarithmicMicros names such an axis of latencies. It is short: the plotter takes the
+// name to be in the middle of the values, and leaves room for where it would end there.
+const logarithmicMicros = "µs, log scale"
 
 // logarithmic makes an axis of positive values so.
 func logarithmic(a *plot.Axis) {
@@ -152,7 +144,7 @@ func (r *ranged) YError(i int) (low, high float64) {
 }
 
 // addTo draws the line, with its ranges where it has some.
-func (r *ranged) addTo(p *plot.Plot, name string, colour color.Color, dashes []vg.Length) error {
+func (r *ranged) addTo(p *chart, name string, colour color.Color, dashes []vg.Length) error {
 	line, points, err := plotter.NewLinePoints(r.line)
 	if err != nil {
 		return err
@@ -161,11 +153,11 @@ func (r *ranged) addTo(p *plot.Plot, name string, colour color.Color, dashes []v
 	points.GlyphStyle = draw.GlyphStyle{Color: colour, Radius: vg.Points(2.6), Shape: draw.CircleGlyph{}}
 	p.Add(line)
 	if r.plain {
-		p.Legend.Add(name, line)
+		p.key(name, line)
 		return nil
 	}
 	p.Add(points)
-	p.Legend.Add(name, line, points)
+	p.key(name, line, points)
 	if r.top() == 0 || r.high[0] == 0 {
 		return nil
 	}
@@ -173,14 +165,14 @@ func (r *ranged) addTo(p *plot.Plot, name string, colour color.Color, dashes []v
 }
 
 // whiskersTo draws the ranges alone, shifted beside the middle.
-func (r *ranged) whiskersTo(p *plot.Plot, shift vg.Length) error {
+func (r *ranged) whiskersTo(p *chart, shift vg.Length) error {
 	if r.Len() == 0 {
 		return nil
 	}
 	return r.whiskers(p, ink(), shift)
 }
 
-func (r *ranged) whiskers(p *plot.Plot, colour color.Color, shift vg.Length) error {
+func (r *ranged) whiskers(p *chart, colour color.Color, shift vg.Length) error {
 	whiskers, err := plotter.NewYErrorBars(r)
 	if err != nil {
 		return err
@@ -215,34 +207,13 @@ func offset(side, sides int, width vg.Length) vg.Length {
 	return width * vg.Length(float64(side)-float64(sides-1)/2)
 }
 
-func bars(p *plot.Plot, name string, values plotter.Values, colour color.Color, width, offset vg.Length) error {
+func bars(p *chart, name string, values plotter.Values, colour color.Color, width, offset vg.Length) error {
 	chart, err := plotter.NewBarChart(values, width)
 	if err != nil {
 		return err
 	}
 	chart.Color, chart.LineStyle.Width, chart.Offset = colour, 0, offset
 	p.Add(chart)
-	p.Legend.Add(name, chart)
+	p.key(name, chart)
 	return nil
-}
-
-// draws gives a plot as SVG and as PNG.
-func draws(p *plot.Plot) (svg, png []byte, err error) {
-	var b bytes.Buffer
-	vector := vgsvg.New(plotWidth, plotHeight)
-	p.Draw(padded(draw.New(vector)))
-	if _, err := vector.WriteTo(&b); err != nil {
-		return nil, nil, err
-	}
-	svg = bytes.Clone(b.Bytes())
-	b.Reset()
-	raster := vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(plotDots), vgimg.UseBackgroundColor(color.White))
-	p.Draw(padded(draw.New(raster)))
-	_, err = vgimg.PngCanvas{Canvas: raster}.WriteTo(&b)
-	return svg, b.Bytes(), err
-}
-
-// padded leaves a margin, so that nothing ends at the edge.
-func padded(c draw.Canvas) draw.Canvas {
-	return draw.Crop(c, vg.Points(8), vg.Points(-14), vg.Points(8), vg.Points(-10))
 }
