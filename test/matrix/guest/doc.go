@@ -7,6 +7,7 @@
 //	guest workload FELIXD DIR                      the scripted workload, and its digest
 //	guest append SPEC.json                         appends until the power is cut
 //	guest images SPEC.json                         recovers what is on each further disk
+//	guest disk-error SPEC.json                     appends until its disk fails, and insists
 //
 // It owns what is around a step: mounts, users, limits, filters, sysctls that are put
 // back, time limits. It never judges a result; a step that failed is a line like any

@@ -11,12 +11,13 @@ import (
 // modes are what the program can be asked for, by its first argument.
 func modes() map[string]func(ctx context.Context, args []string) error {
 	return map[string]func(context.Context, []string) error{
-		"run":      runOnHost,
-		"deny":     denyAndExec,
-		"limit":    limitAndExec,
-		"workload": workload,
-		"append":   appendUntilCut,
-		"images":   lookAtImages,
+		"run":        runOnHost,
+		"deny":       denyAndExec,
+		"limit":      limitAndExec,
+		"workload":   workload,
+		"append":     appendUntilCut,
+		"images":     lookAtImages,
+		"disk-error": sufferDiskErrors,
 	}
 }
 

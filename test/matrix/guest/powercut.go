@@ -21,11 +21,6 @@ func appendUntilCut(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if spec.Marks != "" {
-		if err := noZeroWrites(spec.Marks); err != nil {
-			return err
-		}
-	}
 	return load.Run(ctx, spec, os.Stdout)
 }
 
@@ -42,17 +37,13 @@ func lookAtImages(ctx context.Context, args []string) error {
 		return err
 	}
 	var problems []error
-	for i := 0; ; i++ {
+	for i, stores := range spec.Images {
 		disk := disks[fmt.Sprintf("image%d", i)]
 		if disk == "" {
-			break
+			return fmt.Errorf("there is no disk image%d among %v", i, disks)
 		}
 		fmt.Println(load.Event{Kind: load.Image, Bound: uint64(i)})
-		problems = append(problems, lookAtImage(ctx, spec, disk))
-		delete(disks, fmt.Sprintf("image%d", i))
-	}
-	if len(disks) > 0 {
-		problems = append(problems, fmt.Errorf("disks were left over: %v", disks))
+		problems = append(problems, lookAtImage(ctx, load.Spec{Root: spec.Root, Stores: stores, Appends: spec.Appends}, disk))
 	}
 	return errors.Join(problems...)
 }
@@ -61,7 +52,7 @@ func lookAtImage(ctx context.Context, spec load.Spec, disk string) error {
 	if err := mountDisk(plan.Mount{Device: disk, Filesystem: "ext4", Dir: spec.Root}); err != nil {
 		return err
 	}
-	err := load.Check(ctx, spec, os.Stdout)
+	err := load.Run(ctx, spec, os.Stdout)
 	if errors.Is(err, load.ErrBad) {
 		err = nil // it was told, and whoever reads that judges it
 	}
@@ -75,14 +66,18 @@ func specOf(mode string, args []string) (load.Spec, error) {
 	return load.ReadSpec(args[0])
 }
 
-// serials are the device files of disks by their serial numbers. All disks of a machine
-// that is up have been found, but for those that just appear: the last one is waited for.
+// serials are the device files of disks by their serial numbers. Nothing says that the
+// kernel has found all disks, so it is asked until no other one appears for a while.
 func serials() (map[string]string, error) {
 	found := make(map[string]string)
 	for quiet := 0; quiet < 20; quiet++ {
-		files, err := filepath.Glob("/sys/block/nvme*/device/serial")
-		if err != nil {
-			return nil, err
+		var files []string
+		for _, pattern := range []string{"/sys/block/nvme*/device/serial", "/sys/block/vd*/serial"} {
+			more, err := filepath.Glob(pattern)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
 		}
 		for _, file := range files {
 			b, err := os.ReadFile(file)
@@ -98,15 +93,4 @@ func serials() (map[string]string, error) {
 		time.Sleep(25 * time.Millisecond)
 	}
 	return found, nil
-}
-
-// noZeroWrites has the kernel write zeros instead of asking the disk for them: emulators
-// before qemu 8.2.1 garble their log of writes over such requests.
-func noZeroWrites(device string) error {
-	name := filepath.Base(device)
-	err := os.WriteFile("/sys/block/"+name+"/queue/write_zeroes_max_bytes", []byte("0"), 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // the disk does not take them
-	}
-	return err
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"felix.local/felix/test/matrix/plan"
+	"felix.local/felix/test/matrix/powercut/rig"
 	"felix.local/felix/test/matrix/powercut/workload"
 	"felix.local/felix/test/matrix/vm"
 )
@@ -47,7 +47,8 @@ type cutter struct {
 }
 
 // Cuts runs all power cuts of one backend on one disk, and a last start that only looks.
-// With a finding it stops, unless Options.Lie asks for them.
+// At a finding it stops with an error, and what was found is in the rows, unless
+// Options.Lie asks for findings.
 func Cuts(ctx context.Context, o Options, backend string) ([]Row, error) {
 	c := &cutter{Options: o, stores: o.stores(backend), rows: make(map[string]*Row)}
 	c.chance = rand.New(rand.NewPCG(o.Seed, uint64(len(backend))<<8|uint64(backend[0])))
@@ -55,8 +56,8 @@ func Cuts(ctx context.Context, o Options, backend string) ([]Row, error) {
 	for _, s := range c.stores {
 		c.rows[s.Name] = &Row{Kernel: o.Kernel.Release, Store: s}
 	}
-	image := filepath.Join(o.Dir, "cuts-"+backend+".img")
-	if err := vm.MakeDisk(ctx, image, cutDiskBytes, "ext4", mkfsOptions()...); err != nil {
+	image := o.path("cuts-" + backend + ".img")
+	if err := vm.MakeDisk(ctx, image, cutDiskBytes, "ext4", rig.MkfsOptions()...); err != nil {
 		return nil, err
 	}
 	c.disk = nvme(image)
@@ -65,10 +66,16 @@ func Cuts(ctx context.Context, o Options, backend string) ([]Row, error) {
 			return c.result(), fmt.Errorf("%w; the disk is %s", err, image)
 		}
 		if c.found() && !o.Lie {
-			return c.result(), nil
+			break
 		}
 	}
-	err := c.look(ctx, "cuts-"+backend+"-last")
+	var err error
+	if !c.found() || o.Lie {
+		err = c.look(ctx, "cuts-"+backend+"-last")
+	}
+	if c.found() && !o.Lie {
+		err = errors.Join(err, fmt.Errorf("something was found; the disk is %s", image))
+	}
 	return c.result(), err
 }
 
@@ -96,16 +103,17 @@ func (c *cutter) cut(ctx context.Context, name string, recovering bool) error {
 	if recovering {
 		wait = trigger{kind: workload.Opening, store: store, count: 1, delay: time.Duration(c.chance.Int64N(int64(recoveryDelayMax)))}
 	}
-	guest, err := c.boot(ctx, name, workload.Spec{Root: dataDir, Stores: c.stores, Forever: true})
+	b := c.machine(name, workload.Spec{Root: dataDir, Stores: c.stores, Forever: true})
+	guest, err := b.Start(ctx)
 	if err != nil {
 		return err
 	}
-	err = events(guest, func(e workload.Event) {
+	err = rig.Hear(guest, func(e workload.Event) {
 		c.take(e)
 		if wait.pull(e) {
 			time.AfterFunc(wait.delay, func() { _ = guest.Cut() }) // one that ended by itself is an error below
 		}
-	})
+	}, nil)
 	if waited := guest.Wait(); !errors.Is(waited, vm.ErrCut) || wait.count > 0 {
 		return errors.Join(fmt.Errorf("the machine ended by itself before its power was cut: %w", waited), err)
 	}
@@ -120,28 +128,27 @@ func (c *cutter) cut(ctx context.Context, name string, recovering bool) error {
 		}
 	}
 	c.progress("power cut %v", wait)
-	return c.remove(name)
+	return b.Clean()
 }
 
 // look starts the machine without appending.
 func (c *cutter) look(ctx context.Context, name string) error {
-	guest, err := c.boot(ctx, name, workload.Spec{Root: dataDir, Stores: c.stores})
+	b := c.machine(name, workload.Spec{Root: dataDir, Stores: c.stores})
+	guest, err := b.Start(ctx)
 	if err != nil {
 		return err
 	}
-	err = events(guest, c.take)
-	if c.Lie {
-		err = nil
-	}
-	return errors.Join(err, guest.Wait(), c.remove(name))
+	err = rig.Hear(guest, c.take, nil)
+	return errors.Join(err, guest.Wait(), b.Clean())
 }
 
-func (c *cutter) boot(ctx context.Context, name string, spec workload.Spec) (*vm.Guest, error) {
+// machine is the next start: nothing was heard of yet.
+func (c *cutter) machine(name string, spec workload.Spec) rig.Boot {
 	c.ledger.Start()
-	return c.start(ctx, boot{
-		name: name, mode: ModeAppend, spec: spec, disks: c.disk,
-		mounts: []plan.Mount{{Device: "/dev/nvme0n1", Filesystem: "ext4", Dir: dataDir}},
-	})
+	b := c.boot(name, ModeAppend, spec)
+	b.Disks = c.disk
+	b.Mounts = []plan.Mount{{Device: "/dev/nvme0n1", Filesystem: "ext4", Dir: dataDir}}
+	return b
 }
 
 func (c *cutter) take(e workload.Event) {

@@ -1,8 +1,12 @@
 package powercut
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -82,5 +86,32 @@ func TestALieIsAboutOnCommitAlone(t *testing.T) {
 	}
 	if len(names) != 8 {
 		t.Errorf("%d combinations: %v", len(names), names)
+	}
+}
+
+func TestASparseImageIsCopiedWholly(t *testing.T) {
+	dir := t.TempDir()
+	want := make([]byte, 5*pieceBytes+100)
+	want[0], want[2*pieceBytes+5], want[len(want)-1] = 1, 2, 3
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := os.WriteFile(from, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := readSparse(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.pieces) != 3 {
+		t.Errorf("%d pieces hold something, want 3", len(s.pieces))
+	}
+	f, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.writeTo(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the copy differs, %v", err)
 	}
 }

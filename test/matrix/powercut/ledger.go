@@ -30,7 +30,7 @@ type Ledger struct {
 	heard  map[workload.Log]bool
 	// LetGo counts records that were acknowledged, not promised, and are gone.
 	LetGo map[string]uint64
-	// Found counts, per store, the records that were read back last.
+	// Found counts the records that were read back last.
 	Found map[workload.Log]uint64
 }
 
@@ -80,10 +80,7 @@ func (l *Ledger) Take(e workload.Event) []Finding {
 // read and are right. From here on they are promised: recovery made them durable.
 func (l *Ledger) have(at workload.Log, e workload.Event) (found []Finding) {
 	b := l.bounds[at]
-	promised := b.Durable
-	if l.stores[at.Store].Mode == "on_commit" {
-		promised = max(promised, b.Acked)
-	}
+	promised := l.promise(at)
 	if e.Bound < promised {
 		found = append(found, Finding{at, promised - e.Bound, fmt.Sprintf(
 			"records %d to %d are gone, acknowledged up to %d and durable up to %d", e.Bound, promised-1, b.Acked, b.Durable)})
@@ -100,12 +97,38 @@ func (l *Ledger) have(at workload.Log, e workload.Event) (found []Finding) {
 	return found
 }
 
+// promise is how far a log has to be there.
+func (l *Ledger) promise(at workload.Log) uint64 {
+	b := l.bounds[at]
+	if l.stores[at.Store].Mode == "on_commit" {
+		return max(b.Durable, b.Acked)
+	}
+	return b.Durable
+}
+
+// Promised is the number of records that have to be there, over all logs.
+func (l *Ledger) Promised() (sum uint64) {
+	for at := range l.bounds {
+		sum += l.promise(at)
+	}
+	return sum
+}
+
+// Records is the number of records that were read back last, over all logs.
+func (l *Ledger) Records() (sum uint64) {
+	for _, n := range l.Found {
+		sum += n
+	}
+	return sum
+}
+
 // unheard are the logs that nothing was told of when everything should have been.
 func (l *Ledger) unheard() (found []Finding) {
 	for _, shape := range workload.Shapes() {
 		for name := range l.stores {
 			if at := (workload.Log{Store: name, Log: shape.Log}); !l.heard[at] && !l.heard[workload.Log{Store: name, Log: "*"}] {
 				found = append(found, Finding{Log: at, Text: "nothing was told of it"})
+				l.heard[at] = true
 			}
 		}
 	}

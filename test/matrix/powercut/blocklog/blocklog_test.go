@@ -188,10 +188,10 @@ func TestMomentsLieAroundBarriersAndAreSpread(t *testing.T) {
 	l := read(t, log.bytes())
 	for n, want := range map[int][]int{
 		1:   nil,
-		3:   {28, 29},
-		2:   {28, 29},
-		4:   {1, 2, 28, 29},
-		6:   {1, 2, 13, 14, 28, 29},
+		2:   {4, 5}, // the first one has a single write in front of it
+		3:   {4, 5},
+		4:   {4, 5, 16, 17},
+		6:   {4, 5, 10, 11, 19, 20},
 		100: {1, 2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17, 19, 20, 22, 23, 25, 26, 28, 29},
 	} {
 		if diff := cmp.Diff(want, l.Moments(n, 0, len(l.Entries))); diff != "" {
@@ -200,6 +200,20 @@ func TestMomentsLieAroundBarriersAndAreSpread(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{4, 5, 7, 8}, l.Moments(9, 2, 8)); diff != "" {
 		t.Errorf("of a part: %s", diff)
+	}
+}
+
+func TestOfNeighboursTheMomentWithMostInTheCacheIsTaken(t *testing.T) {
+	log := newMade()
+	for _, writes := range []int{1, 3, 2, 0, 5, 4} {
+		for range writes {
+			log.op(0, 0, 1, 'a')
+		}
+		log.op(blocklog.Flush, 0, 0, 0)
+	}
+	l := read(t, log.bytes())
+	if diff := cmp.Diff([]int{5, 6, 15, 16}, l.Moments(4, 0, len(l.Entries))); diff != "" {
+		t.Error(diff)
 	}
 }
 

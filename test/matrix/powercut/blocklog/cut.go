@@ -1,6 +1,7 @@
 package blocklog
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -37,29 +38,32 @@ func (c Cut) String() string {
 }
 
 // Moments are up to n moments, in order: just before and just after flushes and writes
-// with forced unit access, spread over the operations from one on and before another.
+// with forced unit access, spread over the operations from one on and before another. Of
+// neighbours the one is taken in front of which most writes are not safe.
 func (l *Log) Moments(n, from, before int) []int {
 	var barriers []int
-	for i := from; i < before; i++ {
-		if l.Entries[i].Flags&(Flush|FUA) != 0 {
+	cached := make(map[int]int) // writes in the cache at each barrier
+	pending := 0
+	for i, e := range l.Entries[:before] {
+		if e.Flags&(Flush|FUA) != 0 && i >= from {
 			barriers = append(barriers, i)
+			cached[i] = pending
+		}
+		if e.Flags&Flush != 0 {
+			pending = 0
+		}
+		if e.writes() && e.Flags&FUA == 0 {
+			pending++
 		}
 	}
 	var moments []int
 	pairs := min(n/2, len(barriers))
 	for k := range pairs {
-		i := barriers[spread(k, pairs, len(barriers))]
+		neighbours := barriers[k*len(barriers)/pairs : (k+1)*len(barriers)/pairs]
+		i := slices.MaxFunc(neighbours, func(a, b int) int { return cmp.Compare(cached[a], cached[b]) })
 		moments = append(moments, i, i+1)
 	}
 	return slices.Compact(moments)
-}
-
-// spread gives the k-th of n places in a row of total, the last one for the last.
-func spread(k, n, total int) int {
-	if n == 1 {
-		return total - 1
-	}
-	return k * (total - 1) / (n - 1)
 }
 
 // Build writes to an image of the disk, as it was when the log began, what the disk

@@ -63,8 +63,8 @@ func (s Shape) rule(store string, offset uint64) (number uint64, bytes int) {
 	return draw(store, s.Log, offset, 'n'), within(draw(store, s.Log, offset, 'b'), s.BytesMin, s.BytesMax)
 }
 
-// records are those of the append that begins at an offset.
-func (s Shape) records(store string, first uint64) []engine.Record {
+// Records are those of the append that begins at an offset.
+func (s Shape) Records(store string, first uint64) []engine.Record {
 	records := make([]engine.Record, s.count(store, first))
 	for i := range records {
 		number, bytes := s.rule(store, first+uint64(i))
@@ -79,6 +79,7 @@ func (s Shape) check(payload []byte, store string, offset uint64) error {
 	return bench.CheckPayload(payload, number, bytes)
 }
 
-func key(log string) engine.ShardKey {
+// Key names a log in its store.
+func Key(log string) engine.ShardKey {
 	return engine.ShardKey{Tenant: "matrix", Namespace: "powercut", Stream: log}
 }

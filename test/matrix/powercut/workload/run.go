@@ -23,7 +23,8 @@ type openStore struct {
 }
 
 // Run opens the stores, reads everything back, and appends as the Spec says. It tells
-// what happens on out. Under Spec.Forever it does not return, but for an error.
+// what happens on out. Under Spec.Forever it does not return, but for an error: ErrBad
+// when something that was read back is wrong, which was told.
 func Run(ctx context.Context, spec Spec, out io.Writer) error {
 	told := newLines(out)
 	stores, err := openAll(ctx, spec, told)
@@ -48,14 +49,6 @@ func Run(ctx context.Context, spec Spec, out io.Writer) error {
 	}
 	told.tell(Event{Kind: Done})
 	return told.failed()
-}
-
-// Check opens the stores below a directory, reads everything back, tells what is there
-// and closes them.
-func Check(ctx context.Context, spec Spec, out io.Writer) error {
-	told := newLines(out)
-	stores, err := openAll(ctx, spec, told)
-	return errors.Join(err, closeAll(ctx, stores), told.failed())
 }
 
 // openAll opens and reads every store, also when one is bad: what the others hold is
@@ -89,7 +82,7 @@ func (s *openStore) openLogs(ctx context.Context, told *lines) bool {
 	good := true
 	for _, shape := range Shapes() {
 		at := Event{Kind: Bad, Store: s.Name, Log: shape.Log}
-		l, err := s.engine.OpenLog(ctx, key(shape.Log))
+		l, err := s.engine.OpenLog(ctx, Key(shape.Log))
 		if err != nil {
 			at.Text = "cannot be opened: " + err.Error()
 			told.tell(at)
@@ -213,7 +206,7 @@ func (t *turn) pause() time.Duration {
 func (t *turn) append(ctx context.Context) (engine.AppendResult, error) {
 	t.mu.Lock()
 	first := t.next
-	records := t.shape.records(t.store.Name, first)
+	records := t.shape.Records(t.store.Name, first)
 	if t.shape.Publishers == 1 {
 		defer t.mu.Unlock()
 		result, err := t.log.Append(ctx, records...)

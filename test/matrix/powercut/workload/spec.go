@@ -15,7 +15,9 @@ import (
 type Spec struct {
 	// Root is the directory that holds the stores, one directory each.
 	Root   string  `json:"root"`
-	Stores []Store `json:"stores"`
+	Stores []Store `json:"stores,omitempty"`
+	// Images are the stores on each disk image, where several are looked at.
+	Images [][]Store `json:"images,omitempty"`
 	// Forever appends until the power is cut. Otherwise each publisher appends
 	// Appends times, which may be never, and the stores are closed.
 	Forever bool `json:"forever,omitempty"`
@@ -89,13 +91,4 @@ func ReadSpec(path string) (Spec, error) {
 		return Spec{}, fmt.Errorf("what to do: %w", err)
 	}
 	return s, nil
-}
-
-// Write puts a Spec into a file.
-func (s Spec) Write(path string) error {
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, b, 0o644)
 }

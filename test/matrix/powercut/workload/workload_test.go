@@ -3,6 +3,7 @@ package workload_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,8 +136,8 @@ func TestARecordOfAnotherLogIsNoticed(t *testing.T) {
 	}
 	all[0].Name = "moved"
 	var out bytes.Buffer
-	err := workload.Check(context.Background(), workload.Spec{Root: root, Stores: all}, &out)
-	if err == nil || strings.Count(out.String(), "BAD moved") != len(workload.Shapes()) || strings.Contains(out.String(), "BAD commit") {
+	err := workload.Run(context.Background(), workload.Spec{Root: root, Stores: all}, &out)
+	if !errors.Is(err, workload.ErrBad) || strings.Count(out.String(), "BAD moved") != len(workload.Shapes()) || strings.Contains(out.String(), "BAD commit") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -1,0 +1,131 @@
+package powercut
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"felix.local/felix/test/matrix/powercut/blocklog"
+)
+
+// Report is a whole run, for Markdown.
+type Report struct {
+	// Date is the day, Command what was run.
+	Date    time.Time
+	Command string
+	Seed    uint64
+	Lie     bool
+	Cuts    []Row
+	Replays []ReplayResult
+	// Skipped says of parts why they were not run.
+	Skipped []string
+}
+
+// Failures are what makes the run a failure, a line each. Under Lie it is the other way
+// round: a combination that lied and lost nothing is one.
+func (r Report) Failures() (lines []string) {
+	judge := func(kind, kernel, name string, lie bool, found []Finding) {
+		if lie {
+			if lost(found) == 0 {
+				lines = append(lines, fmt.Sprintf("%s, %s, %s: it acknowledged what was not durable, and nothing was found to be lost", kind, kernel, name))
+			}
+			return
+		}
+		for _, f := range found {
+			lines = append(lines, fmt.Sprintf("%s, %s, %v", kind, kernel, f))
+		}
+	}
+	for _, row := range r.Cuts {
+		judge("power cuts", row.Kernel, row.Store.Name, row.Store.Lie, row.Findings)
+	}
+	for _, replay := range r.Replays {
+		for _, row := range replay.Rows {
+			judge("replay", row.Kernel, row.Store.Name, row.Store.Lie, row.Findings)
+		}
+	}
+	return lines
+}
+
+// lost adds up the promised records that are gone.
+func lost(found []Finding) (sum uint64) {
+	for _, f := range found {
+		sum += f.Lost
+	}
+	return sum
+}
+
+// wrong counts findings that are no lost records: gaps, wrong payloads, logs that cannot
+// be opened.
+func wrong(found []Finding) (n int) {
+	for _, f := range found {
+		if f.Lost == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Markdown is the tables, and how they are to be read.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	title := "Power cuts"
+	if r.Lie {
+		title = "Power cuts, check of the checker"
+	}
+	fmt.Fprintf(&b, "### %s\n\n%s, `%s`, seed %d.\n", title, r.Date.UTC().Format(time.DateOnly), r.Command, r.Seed)
+	if r.Lie {
+		b.WriteString("\nUnder `on_commit` the program wrote with mode `none` and acknowledged all the same: the losses below are wanted.\n")
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(&b, "\n**Skipped:** %s\n", s)
+	}
+	r.cutsMarkdown(&b)
+	for _, replay := range r.Replays {
+		replay.markdown(&b)
+	}
+	return b.String()
+}
+
+func (r Report) cutsMarkdown(b *strings.Builder) {
+	if len(r.Cuts) == 0 {
+		return
+	}
+	b.WriteString(`
+The emulator is killed while a guest appends, on one disk per backend again and again; the
+next start recovers, reads everything back and goes on. Each kill is a power cut of the
+four stores that the guest has open, and counts once for each. *Appends* are the
+acknowledgements the host saw before the kills. *Promised* is what was acknowledged under
+` + "`on_commit`" + `, and in every mode what the log had reported durable. What is there has to
+be a prefix without a gap, payload by payload.
+
+| Kernel | Mode | Backend | Journal | Power cuts during appends | During recovery | Appends | Records read back at the end | Promised and lost | Gaps, wrong payloads | Not promised, gone |
+|---|---|---|---|---|---|---|---|---|---|---|
+`)
+	for _, row := range r.Cuts {
+		s := row.Store
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n",
+			row.Kernel, s.Mode, s.Backend, s.Journal, row.Cuts, row.RecoveryCuts, row.Appends, row.Records, lost(row.Findings), wrong(row.Findings), row.LetGo)
+	}
+}
+
+func (r ReplayResult) markdown(b *strings.Builder) {
+	if len(r.Rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, `
+The program runs once over a disk that logs its writes (%d operations, %d flushes, %d with
+forced unit access). At %d moments, just before and just after a flush, images are built of
+what the disk may hold: with its cache kept, lost, or kept in part, down to sectors. %d
+writes were in the cache, summed up over the images, and %d of them left out, wholly or in
+part. The acknowledgements are in the same log, in front of the moment. A guest recovers
+each image and reads everything back.
+
+| Kernel | Mode | Backend | Journal | Images: cache kept | lost | in part | Records promised, over all images | Records read back | Promised and lost | Gaps, wrong payloads |
+|---|---|---|---|---|---|---|---|---|---|---|
+`, r.Operations, r.Flushes, r.FUA, r.Moments, r.Unsafe, r.Dropped)
+	for _, row := range r.Rows {
+		s := row.Store
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n", row.Kernel, s.Mode, s.Backend, s.Journal,
+			row.Images[blocklog.Kept], row.Images[blocklog.Lost], row.Images[blocklog.Some], row.Promised, row.Records, lost(row.Findings), wrong(row.Findings))
+	}
+}
