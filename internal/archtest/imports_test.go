@@ -115,10 +115,11 @@ func room(path string) string {
 	return first
 }
 
-// isHelper says that a package exists for tests only.
+// isHelper says that a package is no part of the product: it exists for tests, or
+// packs the product up.
 func isHelper(path string) bool {
 	path = filepath.ToSlash(path)
-	return strings.HasPrefix(path, "device/devicetest/") || strings.HasPrefix(path, "test/")
+	return strings.HasPrefix(path, "device/devicetest/") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "packaging/")
 }
 
 // productImports gives, for every Go file that is no test, its imports.

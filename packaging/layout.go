@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// item is a file and where it goes. An empty path means not there.
+type item struct {
+	tar, deb string
+	mode     fs.FileMode
+	content  []byte
+	// setting says that the administrator may change the file: an upgrade keeps theirs.
+	setting bool
+}
+
+// layout is everything that the packages of one architecture hold.
+func layout(source string, p program, linked []module, generated documents) ([]item, error) {
+	binary, err := os.ReadFile(p.path)
+	if err != nil {
+		return nil, err
+	}
+	items := []item{
+		{tar: "felixd", deb: "/usr/bin/felixd", mode: 0o755, content: binary},
+		{tar: "share/man/man1/felixd.1", mode: 0o644, content: generated["felixd.1"]},
+		{deb: "/usr/share/man/man1/felixd.1.gz", mode: 0o644, content: compressed(generated["felixd.1"])},
+		{tar: "share/bash-completion/completions/felixd", deb: "/usr/share/bash-completion/completions/felixd", mode: 0o644, content: generated["bash"]},
+		{tar: "share/zsh/site-functions/_felixd", deb: "/usr/share/zsh/vendor-completions/_felixd", mode: 0o644, content: generated["zsh"]},
+		{tar: "share/fish/vendor_completions.d/felixd.fish", deb: "/usr/share/fish/vendor_completions.d/felixd.fish", mode: 0o644, content: generated["fish"]},
+		{deb: "/usr/share/doc/felixd/changelog.gz", mode: 0o644, content: compressed(changelog(p))},
+	}
+	own, err := ownLicence(source)
+	if err != nil {
+		return nil, err
+	}
+	notices := notices(own, linked)
+	items = append(items, item{tar: "LICENSES", deb: "/usr/share/doc/felixd/copyright", mode: 0o644, content: notices})
+	deployed, err := deployment(source)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := documentation(source)
+	return append(append(items, deployed...), texts...), err
+}
+
+// unitProgram is the line of the unit in the tree, whose head installs it by hand. In
+// the package the program is where Debian puts those of packages.
+const unitProgram = "ExecStart=/usr/local/bin/felixd "
+
+// deployment are the unit, its user and its settings.
+func deployment(source string) ([]item, error) {
+	texts := make(map[string][]byte)
+	for _, name := range []string{"felixd.service", "felix.sysusers", "felix.env"} {
+		text, err := os.ReadFile(filepath.Join(source, "deploy", name))
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = text
+	}
+	unit, err := packagedUnit(string(texts["felixd.service"]))
+	if err != nil {
+		return nil, err
+	}
+	user := texts["felix.sysusers"]
+	return []item{
+		{tar: "deploy/felixd.service", mode: 0o644, content: texts["felixd.service"]},
+		{deb: "/usr/lib/systemd/system/felixd.service", mode: 0o644, content: []byte(unit)},
+		{tar: "deploy/felix.sysusers", deb: "/usr/lib/sysusers.d/felix.conf", mode: 0o644, content: user},
+		{tar: "deploy/felix.env", deb: "/etc/felix/felix.env", mode: 0o640, content: texts["felix.env"], setting: true},
+	}, nil
+}
+
+// packagedUnit is the tree's unit without the head that says how to install it by
+// hand, and with the package's program.
+func packagedUnit(unit string) (string, error) {
+	_, body, found := strings.Cut(unit, "\n[Unit]\n")
+	if !found || strings.Count(body, unitProgram) != 1 {
+		return "", fmt.Errorf("deploy/felixd.service has no [Unit], or no line %q", unitProgram)
+	}
+	return "# Settings are in /etc/felix/felix.env. To change this unit: systemctl edit felixd\n\n[Unit]\n" +
+		strings.Replace(body, unitProgram, "ExecStart=/usr/bin/felixd ", 1), nil
+}
+
+// documentation are the README and the documents, which link to each other.
+func documentation(source string) ([]item, error) {
+	paths, err := filepath.Glob(filepath.Join(source, "docs", "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	for _, path := range append(paths, filepath.Join(source, "README.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		name, err := filepath.Rel(source, path)
+		if err != nil {
+			return nil, err
+		}
+		name = filepath.ToSlash(name)
+		items = append(items, item{tar: name, deb: "/usr/share/doc/felixd/" + name, mode: 0o644, content: text})
+	}
+	return items, nil
+}
+
+// changelog is what Debian's tools read a package's history from.
+func changelog(p program) []byte {
+	return fmt.Appendf(nil, "felixd (%s) unstable; urgency=medium\n\n  * Built from revision %s.\n\n -- %s  %s\n",
+		debianVersion(p.version), p.revision, maintainer, p.time.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
+}
+
+// compressed is gzip without a name or a time, at the level that Debian asks for.
+func compressed(content []byte) []byte {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("packaging: compressing in memory: " + err.Error()) // the level is one that exists
+	}
+	return b.Bytes()
+}
