@@ -100,7 +100,7 @@ func (r *replayer) settleJournal() error {
 
 // settleShards does the same for the segments that the journal speaks of, and for
 // the one before the last of them unless the mark vouches for it: the mark is going
-// to.
+// to. Blocks behind their ends stay: what the journal holds has been promised them.
 func (r *replayer) settleShards() error {
 	for shard, ids := range r.i.spokenOf {
 		dir := filepath.Join(r.root, shard)
@@ -114,12 +114,12 @@ func (r *replayer) settleShards() error {
 			return err
 		}
 		if found && !slices.Contains(ids, before) {
-			if _, err := settleSegment(r.disk, dir, before, false, marks); err != nil {
+			if _, err := settleSegment(r.disk, dir, before, false, false, marks); err != nil {
 				return err
 			}
 		}
 		for _, id := range ids {
-			if _, err := settleSegment(r.disk, dir, id, true, marks); err != nil && !device.IsNotExist(err) {
+			if _, err := settleSegment(r.disk, dir, id, true, false, marks); err != nil && !device.IsNotExist(err) {
 				return err
 			}
 		}

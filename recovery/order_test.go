@@ -31,10 +31,11 @@ func (s *shard) changes(p Policy) string {
 func TestOrderOfRecovery(t *testing.T) {
 	log := segment.LogName
 	torn := sideCopyName(0, testPolicy().NowMicros())
-	// What every open begins and ends with. The parent is flushed because the
+	// What every open begins and ends with: nothing behind the end of a file stays when
+	// that is flushed. The parent is flushed because the
 	// directory's own name may not be durable yet.
-	settle := func(id uint64, drop int) string {
-		return fmt.Sprintf("flush %s\ndrop_cache %s %d\n", log(id), log(id), drop)
+	settle := func(id uint64, size, drop int) string {
+		return fmt.Sprintf("truncate %s %d\nflush %s\ndrop_cache %s %d\n", log(id), size, log(id), log(id), drop)
 	}
 	const parent, directory = "flush_dir %s\n", "flush_dir shard\n"
 	const mark = "write_dsync durable.mark 0+32\n"
@@ -45,41 +46,41 @@ func TestOrderOfRecovery(t *testing.T) {
 	}{
 		{
 			"a clean log is flushed, then its directory, then its mark", func(s *shard) { s.sealed(3); s.mark(2, at(5)) },
-			settle(2, at(5)) + parent + directory + mark,
+			settle(2, at(5), at(5)) + parent + directory + mark,
 		},
 		{
 			"without a mark the segment before the newest one is flushed as well, and the mark's name is made durable before its content",
 			func(s *shard) { s.sealed(3) },
-			settle(2, 0) + settle(1, 0) + parent + "create durable.mark\n" + directory + mark,
+			settle(2, at(5), 0) + settle(1, at(5), 0) + parent + "create durable.mark\n" + directory + mark,
 		},
 		{
 			"a segment before the newest one that the mark does not vouch for is flushed, from the mark on",
 			func(s *shard) { s.sealed(3); s.mark(1, at(2)) },
-			settle(2, 0) + settle(1, at(2)) + parent + directory + mark,
+			settle(2, at(5), 0) + settle(1, at(5), at(2)) + parent + directory + mark,
 		},
 		{
 			"a blank newest segment does not hide the two before it", func(s *shard) { s.sealed(3); s.write(log(3), nil); s.mark(1, 0) },
-			settle(3, 0) + settle(2, 0) + settle(1, 0) + parent +
+			settle(3, 0, 0) + settle(2, at(5), 0) + settle(1, at(5), 0) + parent +
 				"remove " + log(3) + "\n" + directory + "remove " + segment.IndexName(3) + " failed\n" + directory + mark,
 		},
 		{
 			"the copy and its name are durable before the cut, and the cut before anything else",
 			func(s *shard) { s.put(0, segmentBytes(0, 3)[:at(2)+9]); s.mark(0, 32) },
-			settle(0, 32) + parent +
+			settle(0, at(2)+9, 32) + parent +
 				"create " + torn + "\nwrite " + torn + " 0+9\ntruncate " + torn + " 9\nflush " + torn + "\n" + directory +
 				fmt.Sprintf("truncate %s %d\nflush %s\n", log(0), at(2), log(0)) + directory + mark,
 		},
 		{
 			"the mark moves back before bytes that it vouches for are cut",
 			func(s *shard) { s.put(0, segmentBytes(0, 3)[:at(2)+9]); s.mark(0, at(3)) },
-			settle(0, at(2)+9) + parent + mark +
+			settle(0, at(2)+9, at(2)+9) + parent + mark +
 				"create " + torn + "\nwrite " + torn + " 0+9\ntruncate " + torn + " 9\nflush " + torn + "\n" + directory +
 				fmt.Sprintf("truncate %s %d\nflush %s\n", log(0), at(2), log(0)) + directory + mark,
 		},
 		{
 			"what follows a retired segment goes, durably, before that one is cut",
 			func(s *shard) { s.put(0, segmentBytes(0, 3)[:at(2)+9]); s.put(1, segmentBytes(3, 1)); s.mark(0, 32) },
-			settle(1, 0) + settle(0, 32) + parent +
+			settle(1, at(1), 0) + settle(0, at(2)+9, 32) + parent +
 				"rename " + log(1) + " " + sideCopyName(1, testPolicy().NowMicros()) + "\n" + directory + "remove " + segment.IndexName(1) + "\n" +
 				"create " + torn + "\nwrite " + torn + " 0+9\ntruncate " + torn + " 9\nflush " + torn + "\n" + directory +
 				fmt.Sprintf("truncate %s %d\nflush %s\n", log(0), at(2), log(0)) + directory + mark,
@@ -87,7 +88,7 @@ func TestOrderOfRecovery(t *testing.T) {
 		{
 			"segments are unlinked newest first, each durably before the next",
 			func(s *shard) { s.sealed(1); s.put(1, headerBytes(9)); s.put(2, headerBytes(9)); s.mark(0, at(5)) },
-			settle(2, 0) + settle(1, 0) + parent +
+			settle(2, at(0), 0) + settle(1, at(0), 0) + parent +
 				"remove " + log(2) + "\n" + directory + "remove " + segment.IndexName(2) + "\n" +
 				"remove " + log(1) + "\n" + directory + "remove " + segment.IndexName(1) + "\n" + directory + mark,
 		},
@@ -100,7 +101,7 @@ func TestOrderOfRecovery(t *testing.T) {
 		},
 		{
 			"an index is emptied, written and flushed", func(s *shard) { s.sealed(1); s.remove(segment.IndexName(0)); s.mark(0, at(5)) },
-			settle(0, at(5)) + parent + "create " + segment.IndexName(0) + "\ntruncate " + segment.IndexName(0) + " 0\n" +
+			settle(0, at(5), at(5)) + parent + "create " + segment.IndexName(0) + "\ntruncate " + segment.IndexName(0) + " 0\n" +
 				"write " + segment.IndexName(0) + " 0+56\nflush " + segment.IndexName(0) + "\n" + directory + mark,
 		},
 	} {

@@ -17,6 +17,10 @@ import (
 // power cut. And after a flush that failed in that process, the cache holds
 // pages that count as written and are not on the device.
 //
+// What a power cut left in blocks behind the end of a file, written before the length
+// was, goes too: in a file that grows over it again without a flush, the next power cut
+// could bring it back in place of the records appended since.
+//
 // Flushed is the newest segment, what lies above the newest one longer than a
 // header, and the segment before that unless the mark vouches for all of it: a
 // background roll may have left that one unsynced too. A missing directory is
@@ -45,7 +49,7 @@ func Settle(disk Disk, dir string, p Policy) error {
 	found := 0
 	for i, f := range slices.Backward(s.Segments) {
 		newest := i == len(s.Segments)-1
-		size, err := settleSegment(disk, dir, f.ID, newest, marks)
+		size, err := settleSegment(disk, dir, f.ID, newest, true, marks)
 		if err != nil {
 			return err
 		}
@@ -60,8 +64,9 @@ func Settle(disk Disk, dir string, p Policy) error {
 }
 
 // settleSegment flushes one segment, unless the mark vouches for all of it, and
-// drops its cache from where the mark ends. It gives the segment's size.
-func settleSegment(disk Disk, dir string, id uint64, newest bool, marks evidence) (size int64, err error) {
+// drops its cache from where the mark ends; trim frees what is behind the end of the
+// file. It gives the segment's size.
+func settleSegment(disk Disk, dir string, id uint64, newest, trim bool, marks evidence) (size int64, err error) {
 	f, err := disk.FS.OpenFile(filepath.Join(dir, segment.LogName(id)), device.ReadWrite, 0)
 	if err != nil {
 		return 0, err
@@ -73,6 +78,11 @@ func settleSegment(disk Disk, dir string, id uint64, newest bool, marks evidence
 	vouched := marks.syncedThrough(id)
 	if vouched >= size && !newest {
 		return size, nil
+	}
+	if trim {
+		if err := f.Truncate(size); err != nil {
+			return size, err
+		}
 	}
 	if err := disk.flush(f); err != nil {
 		return size, err
