@@ -143,6 +143,42 @@ func TestARecorderKnowsWhatSyncsOfRealFilesCovered(t *testing.T) {
 	})
 }
 
+// A write past the page cache may be in the device's own, and is durable no sooner than
+// any other.
+func TestARecorderFollowsWritesPastThePageCache(t *testing.T) {
+	eachRecorded(t, func(t *testing.T, r *simdisk.Recorder, dir string) {
+		arena := device.NewArena()
+		defer arena.Close()
+		buf, err := arena.Take(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer arena.Give(buf)
+		copy(buf, fill('b', page))
+		file, err := r.FS().OpenFile(filepath.Join(dir, "old"), device.ReadWriteDirect, 0)
+		if err == nil {
+			defer file.Close()
+			err = device.Do(r.Queue(), &device.Op{Kind: device.Write, File: file, Buf: buf[:page]})
+		}
+		if errors.Is(err, syscall.EINVAL) {
+			t.Skip("the filesystem has no way past the page cache")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		const before, after = "4096 bytes, 4096 of a, 0 of b", "4096 bytes, 0 of a, 4096 of b"
+		if got := crashed(t, r, "old"); got[before] == 0 || got[after] == 0 {
+			t.Fatal("a write that was not flushed:", got)
+		}
+		if err := device.Do(r.Queue(), &device.Op{Kind: device.WriteDsync, File: file, Buf: buf[:page]}); err != nil {
+			t.Fatal(err)
+		}
+		if got := crashed(t, r, "old"); len(got) != 1 || got[after] == 0 {
+			t.Fatal("a dsync write:", got)
+		}
+	})
+}
+
 func TestARecorderStaysInStepWithTheRealFiles(t *testing.T) {
 	eachRecorded(t, func(t *testing.T, r *simdisk.Recorder, dir string) {
 		const seed = 7

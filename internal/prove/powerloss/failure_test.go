@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,9 +43,14 @@ func TestAnImageThatFailsEndsItsWorkloadAndIsTold(t *testing.T) {
 	}
 }
 
+// plain is the scenario that asks least of a filesystem.
+func plain() scenario {
+	return scenario{kind: Appends, mode: engine.FsyncOnCommit, threshold: inlineRolls, writeback: simdisk.InOrder}
+}
+
 func askTooMuch(t *testing.T, ask func(*expectation), lost bool, says string) {
 	const seed, imageSeed = 0x123, 7
-	s := scenarios([]Kind{Appends}, Pool)[0]
+	s := plain()
 	w := newWorkload(s, seed, 1, newSimulated(simdisk.QueueOptions{}))
 	w.begin(1, 10)
 	var images []image
@@ -111,10 +117,40 @@ func TestARowThatAHostLacksIsToldApart(t *testing.T) {
 	}
 }
 
+// noDirect is a filesystem whose files cannot be written past the page cache.
+type noDirect struct{ device.FS }
+
+func (f noDirect) OpenFile(path string, mode device.OpenMode, perm fs.FileMode) (device.File, error) {
+	if mode == device.ReadWriteDirect {
+		return nil, device.NewError("open", path, -1, syscall.EINVAL)
+	}
+	return f.FS.OpenFile(path, mode, perm)
+}
+
+func TestAFilesystemWithoutAJournalHasTheOtherRows(t *testing.T) {
+	o := Options{
+		Host: Pool, Dir: t.TempDir(), Kinds: []Kind{Appends, Sharing}, Only: "on_commit", Images: 1,
+		files: noDirect{device.OS()},
+	}
+	var out strings.Builder
+	r, err := Run(&out, o)
+	if err != nil || !errors.Is(r.NoJournal, engine.ErrNoJournal) || len(r.Rows) != 4 || r.Images == 0 ||
+		!strings.Contains(out.String(), "no row with a commit journal: ") {
+		t.Errorf("%v, %v, %d rows, %d images\n%s", err, r.NoJournal, len(r.Rows), r.Images, &out)
+	}
+	o.Only = string(Sharing)
+	if r, err := Run(io.Discard, o); !errors.Is(err, ErrNoRow) || !errors.Is(err, engine.ErrNoJournal) || r.Images != 0 {
+		t.Errorf("%v, %d images", err, r.Images)
+	}
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 0 {
+		t.Errorf("%d directories stay behind, %v", len(left), err)
+	}
+}
+
 // A call past the recorder leaves the model behind, and no image means anything.
 func TestACrashedHostThatWasNotFollowedIsAnError(t *testing.T) {
 	r := run{Options: Options{Host: Pool, Dir: t.TempDir(), Images: 1}}
-	s := scenarios([]Kind{Appends}, Pool)[0]
+	s := plain()
 	for _, past := range []bool{false, true} {
 		counts, err := r.onReal(s, 1, func(w *workload) error {
 			if err := w.appends(); err != nil || !past {

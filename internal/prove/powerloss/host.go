@@ -1,12 +1,14 @@
 package powerloss
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"felix.local/felix/device"
+	"felix.local/felix/engine"
 	"felix.local/felix/fallback"
 	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/uring"
@@ -63,6 +65,7 @@ func (h simulated) crash(o simdisk.CrashOptions) host {
 // real is a host on the operating system's files. Its directory is made from
 // image at the first boot, and recorded from then on.
 type real struct {
+	files device.FS
 	queue func() (device.Queue, error)
 	// base holds the directories of all images.
 	base     string
@@ -83,6 +86,14 @@ func (o Options) opener() func() (device.Queue, error) {
 	return func() (device.Queue, error) { return uring.Open(uring.Options{}) }
 }
 
+// namespace is that of real hosts.
+func (o Options) namespace() device.FS {
+	if o.files != nil {
+		return o.files
+	}
+	return device.OS()
+}
+
 // probe opens and closes a ring, if that is what the workloads are to run on. A
 // ring that cannot be had later, while others work, is a fault of the host.
 func (o Options) probe() error {
@@ -96,13 +107,30 @@ func (o Options) probe() error {
 	return q.Close()
 }
 
+// tryJournal makes a commit journal in the directory for real files, once. An error
+// that matches engine.ErrNoJournal says that its filesystem has none, as one without
+// writes past the page cache.
+func (o Options) tryJournal() error {
+	base, err := os.MkdirTemp(o.Dir, "journal-")
+	if err != nil {
+		return &hostError{err}
+	}
+	h, err := o.newReal(base)
+	if err == nil {
+		s := scenario{mode: engine.FsyncOnCommit, threshold: inlineRolls, journaled: true}
+		none := func(context.Context, *engine.Store) ([]*engine.Log, error) { return nil, nil }
+		err = life{s.config, none}.on(h, func(*engine.Store, []*engine.Log) error { return nil })
+	}
+	return errors.Join(err, os.RemoveAll(base))
+}
+
 // newReal makes a host in an empty directory.
-func newReal(queue func() (device.Queue, error), base string) (*real, error) {
+func (o Options) newReal(base string) (*real, error) {
 	dir := filepath.Join(base, "first")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, &hostError{err}
 	}
-	return &real{queue: queue, base: base, dir: dir}, nil
+	return &real{files: o.namespace(), queue: o.opener(), base: base, dir: dir}, nil
 }
 
 func (h *real) boot() (device.FS, device.Queue, error) {
@@ -113,7 +141,7 @@ func (h *real) boot() (device.FS, device.Queue, error) {
 	if err != nil {
 		return nil, nil, &hostError{err}
 	}
-	recorder, err := simdisk.Record(device.OS(), queue, h.dir)
+	recorder, err := simdisk.Record(h.files, queue, h.dir)
 	if err != nil {
 		return nil, nil, &hostError{errors.Join(err, queue.Close())}
 	}
@@ -150,9 +178,9 @@ func (h *real) model() *simdisk.Disk { return h.recorder.Model() }
 
 func (h *real) crash(o simdisk.CrashOptions) host {
 	if h.dir == "" {
-		return &real{queue: h.queue, base: h.base, image: h.image.Crash(o), from: h.from}
+		return &real{files: h.files, queue: h.queue, base: h.base, image: h.image.Crash(o), from: h.from}
 	}
-	return &real{queue: h.queue, base: h.base, image: h.model().Crash(o), from: h.dir}
+	return &real{files: h.files, queue: h.queue, base: h.base, image: h.model().Crash(o), from: h.dir}
 }
 
 func (h *real) discard() error {

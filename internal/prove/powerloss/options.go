@@ -60,8 +60,10 @@ type Options struct {
 	// whoever asks whether any fails.
 	EndAtFailure bool
 	// openRing, when set, gives the rings of the host Ring, so that a test can run
-	// out of them.
+	// out of them, and files the namespace of real files, so that it can take
+	// something away.
 	openRing func() (device.Queue, error)
+	files    device.FS
 }
 
 const defaultFailuresKept = 20

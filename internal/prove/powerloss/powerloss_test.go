@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"felix.local/felix/engine"
 	"felix.local/felix/internal/prove/bubble"
 	"felix.local/felix/internal/prove/powerloss"
 )
@@ -51,7 +52,7 @@ func chosenSeeds(t *testing.T) int {
 func run(t *testing.T, o powerloss.Options) powerloss.Result {
 	t.Helper()
 	r, err := powerloss.Run(t.Output(), o)
-	if errors.Is(err, powerloss.ErrNoRing) {
+	if errors.Is(err, powerloss.ErrNoRing) || errors.Is(err, engine.ErrNoJournal) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -220,6 +221,32 @@ func TestAPowerLossOnRealFilesTakesNothingAcknowledged(t *testing.T) {
 				taken(t, map[string]int{"process deaths": row.Deaths, "whole images": row.Whole})
 				taken(t, map[string]uint64{"rolls": row.Rolls})
 			}
+			if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 0 {
+				t.Errorf("%d directories stay behind, %v", len(left), err)
+			}
+		})
+	}
+}
+
+// The journal on real files, written past the page cache. The shards that share it
+// are appended to side by side here, so that a frame has the batches of several.
+func TestAPowerLossOnRealFilesTakesNothingThatAJournalHolds(t *testing.T) {
+	for _, host := range []powerloss.Host{powerloss.Pool, powerloss.Ring} {
+		t.Run(string(host), func(t *testing.T) {
+			t.Parallel()
+			o := options(t, 1, powerloss.Sharing, powerloss.Appends, powerloss.Deletion, powerloss.Publishers)
+			o.Host, o.Dir, o.Only = host, t.TempDir(), "by a journal, background rolls"
+			r := run(t, o)
+			for _, row := range r.Rows {
+				if row.Kind == powerloss.Sharing && row.Frames >= row.Entries {
+					t.Errorf("%s rolls: %d entries in %d frames: none was shared", row.Roll, row.Entries, row.Frames)
+				}
+			}
+			taken(t, map[string]int{
+				"images midway": r.Midway, "process deaths": r.Deaths, "whole images": r.Whole, "short images": r.Short,
+				"truncations": r.Truncated, "deletions": r.Deleted,
+			})
+			taken(t, map[string]uint64{"checkpoints": r.Checkpoints, "rolls": r.Rolls})
 			if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 0 {
 				t.Errorf("%d directories stay behind, %v", len(left), err)
 			}

@@ -36,6 +36,8 @@ func (f Failure) Error() string { return f.Text }
 type Result struct {
 	Counts
 	Rows []Row
+	// NoJournal says why there are no rows with a commit journal; nil where there are.
+	NoJournal error
 	// Failed counts the workloads that ended early, also those that Failures has
 	// no room for.
 	Failed   int
@@ -59,6 +61,9 @@ func (r Result) Print(out io.Writer) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if r.NoJournal != nil {
+		fmt.Fprintln(out, "no row with a commit journal:", r.NoJournal)
 	}
 	for _, f := range r.Failures {
 		if _, err := fmt.Fprintf(out, "\n%s\n", f.Text); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"felix.local/felix/engine"
 	"felix.local/felix/internal/simdisk"
 )
 
@@ -17,17 +18,18 @@ import (
 // in each way, and gives it. Images that fail are in the result; the error is
 // about options (ErrNoRow among them), a host that does not work (ErrNoRing when it
 // has no ring at all), or the writer. What was found until a host failed is
-// printed and given as well.
+// printed and given as well. Where the filesystem has no commit journal its rows are
+// left out; the result says so, or, when no row is left, the error, which matches
+// engine.ErrNoJournal.
 func Run(out io.Writer, o Options) (Result, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return Result{}, err
 	}
 	r := run{Options: o}
-	for _, s := range scenarios(o.Kinds, o.Host) {
+	for _, s := range scenarios(o.Kinds) {
 		if strings.Contains(s.String(), o.Only) {
 			r.rows = append(r.rows, s)
-			r.result.Rows = append(r.result.Rows, Row{Kind: s.kind, Mode: s.mode.String(), Roll: s.rolls(), Pages: s.pages(), Journal: s.journaled})
 		}
 	}
 	if len(r.rows) == 0 {
@@ -35,6 +37,12 @@ func Run(out io.Writer, o Options) (Result, error) {
 	}
 	if err := o.probe(); err != nil {
 		return Result{}, err
+	}
+	if err := r.leaveOutJournal(); err != nil {
+		return Result{}, err
+	}
+	for _, s := range r.rows {
+		r.result.Rows = append(r.result.Rows, Row{Kind: s.kind, Mode: s.mode.String(), Roll: s.rolls(), Pages: s.pages(), Journal: s.journaled})
 	}
 	err := r.all()
 	slices.SortFunc(r.result.Failures, func(a, b Failure) int {
@@ -50,6 +58,23 @@ type run struct {
 	mu     sync.Mutex
 	result Result
 	err    error // a host does not work
+}
+
+// leaveOutJournal drops the rows with a commit journal where there can be none.
+func (r *run) leaveOutJournal() error {
+	journaled := func(s scenario) bool { return s.journaled }
+	if r.Host == Simulated || !slices.ContainsFunc(r.rows, journaled) {
+		return nil
+	}
+	err := r.tryJournal()
+	if !errors.Is(err, engine.ErrNoJournal) {
+		return err
+	}
+	r.result.NoJournal = err
+	if r.rows = slices.DeleteFunc(r.rows, journaled); len(r.rows) == 0 {
+		return fmt.Errorf("%w that can be run on %s: %w", ErrNoRow, r.Host, err)
+	}
+	return nil
 }
 
 // job is one workload: a row and a seed.
@@ -155,7 +180,7 @@ func (r *run) onReal(s scenario, seed uint64, work func(*workload) error) (Count
 	if err != nil {
 		return Counts{}, &hostError{err}
 	}
-	h, err := newReal(r.opener(), base)
+	h, err := r.newReal(base)
 	if err != nil {
 		return Counts{}, errors.Join(err, os.RemoveAll(base))
 	}

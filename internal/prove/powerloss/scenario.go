@@ -84,9 +84,8 @@ func (k Kind) work() (work func(*workload) error, known bool) {
 	return nil, false
 }
 
-// runsOn: the faults of a sync are a simulated disk's, and so is the journal, which
-// needs more of a filesystem than a temporary directory may have.
-func (k Kind) runsOn(h Host) bool { return h == Simulated || k != FailedSync && k != Sharing }
+// runsOn: the faults of a sync are a simulated disk's.
+func (k Kind) runsOn(h Host) bool { return h == Simulated || k != FailedSync }
 
 // scenario is one way to run a workload.
 type scenario struct {
@@ -104,15 +103,13 @@ const (
 	backgroundRolls = 60
 )
 
-// scenarios are the rows of a host. Only a simulated disk has those with a journal,
-// with pages in any order, which includes those in order.
-func scenarios(kinds []Kind, h Host) []scenario {
+// scenarios are the rows of some kinds. Those with a journal have pages in any order,
+// which includes those in order.
+func scenarios(kinds []Kind) []scenario {
 	var list []scenario
 	for _, kind := range kinds {
-		if h == Simulated {
-			for _, threshold := range []int{inlineRolls, backgroundRolls} {
-				list = append(list, scenario{kind, engine.FsyncOnCommit, threshold, simdisk.AnySubset, true})
-			}
+		for _, threshold := range []int{inlineRolls, backgroundRolls} {
+			list = append(list, scenario{kind, engine.FsyncOnCommit, threshold, simdisk.AnySubset, true})
 		}
 		if kind == Sharing {
 			continue

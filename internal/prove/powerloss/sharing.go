@@ -3,14 +3,15 @@ package powerloss
 import (
 	"context"
 	"math"
+	"sync"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 )
 
-// The shape of a workload about the journal: shards of one store, appended to in turn,
-// segments that hold some of the journal's files, records of which some dozen fill the
-// journal, and one batch in some that is too large for it.
+// The shape of a workload about the journal: shards of one store, segments that hold
+// some of the journal's files, records of which some dozen fill the journal, and one
+// batch in some that is too large for it.
 const (
 	sharingShards       = 3
 	sharingSegmentBytes = 40_000
@@ -54,10 +55,14 @@ func (w *workload) sharing() error {
 }
 
 func (w *workload) shareUntilCheckpoint(store *engine.Store) error {
-	w.aim(w.imagesPerCheck, 4*sharingAppends)
+	images, changes := w.imagesPerCheck, 4*sharingAppends
+	if w.sideBySide {
+		images, changes = sharingShards*images, sharingShards*changes
+	}
+	w.aim(images, changes)
 	for range sharingAppends {
 		shard := int(w.rand.Below(sharingShards))
-		if err := w.appendShared(w.shards[shard]); err != nil {
+		if err := w.appendShared(shard); err != nil {
 			return err
 		}
 		if w.rand.Below(8) != 0 {
@@ -70,16 +75,33 @@ func (w *workload) shareUntilCheckpoint(store *engine.Store) error {
 	return w.checkpoint()
 }
 
-// appendShared appends some records, or one that the journal does not take.
-func (w *workload) appendShared(t *truth) error {
+// appendShared appends to a shard, or, where that can be, to all of them side by side,
+// so that a frame may have the batches of several.
+func (w *workload) appendShared(shard int) error {
+	if !w.sideBySide {
+		return w.appendRecords(w.shards[shard], w.sharedRecords())
+	}
+	var appending sync.WaitGroup
+	failed := &failures{}
+	for _, t := range w.shards {
+		records := w.sharedRecords()
+		appending.Go(func() { failed.note(w.submit(t, records)) })
+	}
+	appending.Wait()
+	w.writeBackSometimes()
+	return failed.err
+}
+
+// sharedRecords are some records, or one that the journal does not take.
+func (w *workload) sharedRecords() []engine.Record {
 	if w.rand.Below(sharingLargeEach) == 0 {
-		return w.appendRecords(t, []engine.Record{{Payload: randomBytes(w.rand, sharingLargeBytes)}})
+		return []engine.Record{{Payload: randomBytes(w.rand, sharingLargeBytes)}}
 	}
 	records := make([]engine.Record, 1+w.rand.Below(2))
 	for i := range records {
 		records[i].Payload = randomBytes(w.rand, w.rand.Below(sharingPayloadMax))
 	}
-	return w.appendRecords(t, records)
+	return records
 }
 
 // disturbShared does something to one of the shards.

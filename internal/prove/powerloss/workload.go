@@ -44,6 +44,9 @@ type workload struct {
 	openings uint64
 	// hotEach has one in so many changes of what a workload is about give images.
 	hotEach uint64
+	// sideBySide has shards appended to at once. In a bubble that cannot be: no time
+	// passes while the leader of a journal waits for the batches of others.
+	sideBySide bool
 
 	syncs sync.WaitGroup // under way
 
@@ -105,6 +108,7 @@ func newWorkload(s scenario, seed uint64, images int, h host) *workload {
 	if _, isReal := h.(*real); isReal {
 		// Each image takes real flushes to open.
 		w.checkpoints, w.pauseMax, w.hotEach = 5, 3*time.Millisecond, hotEachOnReal
+		w.sideBySide = true
 	}
 	return w
 }
@@ -146,6 +150,21 @@ func (w *workload) appendTo(t *truth) error {
 }
 
 func (w *workload) appendRecords(t *truth, records []engine.Record) error {
+	if err := w.submit(t, records); err != nil {
+		return err
+	}
+	if w.mode == engine.FsyncNone {
+		if err := w.syncSometimes(t); err != nil {
+			return err
+		}
+	}
+	w.writeBackSometimes()
+	return nil
+}
+
+// submit appends records, and checks where they are said to be. Several shards may be
+// appended to side by side.
+func (w *workload) submit(t *truth, records []engine.Record) error {
 	w.mu.Lock()
 	first := t.submitted
 	for _, r := range records {
@@ -162,19 +181,17 @@ func (w *workload) appendRecords(t *truth, records []engine.Record) error {
 		return fmt.Errorf("%d records appended at %d got offsets %d to %d", len(records), first, result.First, result.Last)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	t.acked = result.Last + 1
 	t.segments()
-	w.mu.Unlock()
 	w.sum.Acked += len(records)
-	if w.mode == engine.FsyncNone {
-		if err := w.syncSometimes(t); err != nil {
-			return err
-		}
-	}
+	return nil
+}
+
+func (w *workload) writeBackSometimes() {
 	if w.rand.Below(4) == 0 {
 		w.host.model().WriteBack(w.rand.Next())
 	}
-	return nil
 }
 
 func (w *workload) syncSometimes(t *truth) error {
