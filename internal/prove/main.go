@@ -168,7 +168,10 @@ type totals struct {
 	skipped []string
 }
 
-func (t *totals) addPowerLosses(r powerloss.Result, seeds int) {
+func (t *totals) addPowerLosses(host string, r powerloss.Result, seeds int) {
+	if r.NoJournal != nil {
+		t.skipped = append(t.skipped, fmt.Sprintf("%s: rows with a commit journal: %v", host, r.NoJournal))
+	}
 	t.images += r.Images
 	t.acked += r.Acked
 	t.lost += r.Lost
@@ -258,7 +261,7 @@ func (s scale) powerLosses(out io.Writer, run bubble.Runner, t *totals) error {
 			continue
 		}
 		before := t.images
-		t.addPowerLosses(r, o.Seeds)
+		t.addPowerLosses(host, r, o.Seeds)
 		if err == nil {
 			err = t.opened(before)
 		}

@@ -62,13 +62,18 @@ func TestACaseReplaysItsPartAlone(t *testing.T) {
 func TestTheSumsAreThoseOfAllParts(t *testing.T) {
 	var got totals
 	for range 2 {
-		got.addPowerLosses(powerloss.Result{Counts: powerloss.Counts{Images: 1, Acked: 10, Lost: 100, Refused: 5}, Failed: 1000}, 7)
+		got.addPowerLosses("pool", powerloss.Result{
+			Counts: powerloss.Counts{Images: 1, Acked: 10, Lost: 100, Refused: 5}, Failed: 1000, NoJournal: errors.New("of gold"),
+		}, 7)
 		got.addEnumeration(enumerate.Result{States: 9, Opened: 2, Deeds: enumerate.Deeds{Acked: 20}, Lost: 200, Refused: 2000})
 		got.addCorruption(corrupt.Result{Images: 4, Lost: 400, Refused: 40})
 	}
 	want := "not proved: images=14 acked=60 lost=1400 refused=80 seeds=14 failed=6000"
 	if line := got.line(nil); line != want {
 		t.Errorf("got %q, want %q", line, want)
+	}
+	if len(got.skipped) != 2 || got.skipped[0] != "pool: rows with a commit journal: of gold" {
+		t.Errorf("skipped: %q", got.skipped)
 	}
 }
 
