@@ -159,17 +159,13 @@ func (o Options) run(ctx context.Context, cell Cell, modules []string, image str
 		Spec:  victim.Spec{Root: dataDir, Store: cell.Store, Fails: cell.Fails, Disk: "data", Mailbox: "mailbox"},
 		Disks: append(disks(cell.Disk, image, mailbox), "-qmp", "unix:"+rig.Escape(socket)+",server=on,wait=off"),
 	}
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return report, err
-	}
 	reported := false
 	var armed error
-	heard := rig.Hear(guest, func(e workload.Event) {
+	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) {
 		if !reported {
 			ledger.Take(e)
 		}
-	}, func(line string) {
+	}, Other: func(guest *vm.Guest, line string) {
 		if a, ok := victim.ParseArm(line); ok {
 			if armed = arm(socket, mailbox, a); armed != nil {
 				_ = guest.Cut() // there is nothing to wait for; the error is told below
@@ -179,13 +175,12 @@ func (o Options) run(ctx context.Context, cell Cell, modules []string, image str
 			report, reported = r, true
 			_ = guest.Cut() // one that has ended by itself needs no cut
 		}
-	})
-	waited := guest.Wait()
+	}})
 	switch {
 	case armed != nil:
 		return report, fmt.Errorf("making the disk fail: %w", armed)
 	case !reported:
-		return report, errors.Join(errors.New("the program in the guest reported nothing"), heard, waited)
+		return report, errors.Join(errors.New("the program in the guest reported nothing"), failed, end)
 	}
 	return report, b.Clean()
 }
@@ -270,13 +265,8 @@ func (o Options) lookAt(ctx context.Context, rows []Row, ledgers []*powercut.Led
 		ledgers[i].Start()
 	}
 	b.Spec = spec
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return err
-	}
-	at := -1
-	done := 0
-	err = rig.Hear(guest, func(e workload.Event) {
+	at, done := -1, 0
+	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) {
 		switch {
 		case e.Kind == workload.Image:
 			at = int(e.Bound)
@@ -292,11 +282,11 @@ func (o Options) lookAt(ctx context.Context, rows []Row, ledgers []*powercut.Led
 			}
 			rows[at].Records = ledgers[at].Records()
 		}
-	}, nil)
-	if err = errors.Join(err, guest.Wait()); err != nil {
+	}})
+	if err := errors.Join(failed, end); err != nil {
 		return err
 	}
-	if bad := anyBad(rows); !bad && done != len(rows) {
+	if !anyBad(rows) && done != len(rows) {
 		return fmt.Errorf("%d of %d disks were read back", done, len(rows))
 	}
 	return errors.Join(o.removeImages(rows), b.Clean())

@@ -104,21 +104,17 @@ func (c *cutter) cut(ctx context.Context, name string, recovering bool) error {
 		wait = trigger{kind: workload.Opening, store: store, count: 1, delay: time.Duration(c.chance.Int64N(int64(recoveryDelayMax)))}
 	}
 	b := c.machine(name, workload.Spec{Root: dataDir, Stores: c.stores, Forever: true})
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return err
-	}
-	err = rig.Hear(guest, func(e workload.Event) {
+	failed, end := b.Run(ctx, rig.Listener{Event: func(guest *vm.Guest, e workload.Event) {
 		c.take(e)
 		if wait.pull(e) {
 			time.AfterFunc(wait.delay, func() { _ = guest.Cut() }) // one that ended by itself is an error below
 		}
-	}, nil)
-	if waited := guest.Wait(); !errors.Is(waited, vm.ErrCut) || wait.count > 0 {
-		return errors.Join(fmt.Errorf("the machine ended by itself before its power was cut: %w", waited), err)
+	}})
+	if !errors.Is(end, vm.ErrCut) || wait.count > 0 {
+		return errors.Join(fmt.Errorf("the machine ended by itself before its power was cut: %w", end), failed)
 	}
-	if err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	for _, row := range c.rows {
 		if recovering {
@@ -134,12 +130,8 @@ func (c *cutter) cut(ctx context.Context, name string, recovering bool) error {
 // look starts the machine without appending.
 func (c *cutter) look(ctx context.Context, name string) error {
 	b := c.machine(name, workload.Spec{Root: dataDir, Stores: c.stores})
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return err
-	}
-	err = rig.Hear(guest, c.take, nil)
-	return errors.Join(err, guest.Wait(), b.Clean())
+	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) { c.take(e) }})
+	return errors.Join(failed, end, b.Clean())
 }
 
 // machine is the next start: nothing was heard of yet.

@@ -118,13 +118,9 @@ func (o Options) record(ctx context.Context, stores []workload.Store) (*sparseIm
 		"-blockdev", "driver=raw,node-name=disk,file=logged",
 		"-device", "virtio-blk-pci,drive=disk,write-cache=on,discard=off,write-zeroes=off",
 	}
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
 	done := false
-	err = rig.Hear(guest, func(e workload.Event) { done = done || e.Kind == workload.Done }, nil)
-	err = errors.Join(err, guest.Wait(), b.Clean())
+	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) { done = done || e.Kind == workload.Done }})
+	err = errors.Join(failed, end, b.Clean())
 	if err == nil && !done {
 		err = errors.New("the program in the guest did not come to its end")
 	}
@@ -214,12 +210,8 @@ func (r *replayer) lookAt(ctx context.Context, cuts []blocklog.Cut) error {
 	images := slices.Repeat([][]workload.Store{r.stores}, len(cuts))
 	b := r.boot("images", ModeImages, workload.Spec{Root: dataDir, Images: images})
 	b.Disks = disks
-	guest, err := b.Start(ctx)
-	if err != nil {
-		return err
-	}
 	at, bad := -1, false
-	take := func(e workload.Event) {
+	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) {
 		if e.Kind == workload.Image {
 			bad = r.end(cuts, ledgers, at) || bad
 			at = int(e.Bound)
@@ -228,13 +220,12 @@ func (r *replayer) lookAt(ctx context.Context, cuts []blocklog.Cut) error {
 		if at >= 0 {
 			bad = r.note(cuts[at], ledgers[at].Take(e)) || bad
 		}
-	}
-	err = rig.Hear(guest, take, nil)
+	}})
 	bad = r.end(cuts, ledgers, at) || bad
+	err := errors.Join(failed, end, b.Clean())
 	if at != len(cuts)-1 {
 		err = errors.Join(err, fmt.Errorf("the guest looked at %d of %d images", at+1, len(cuts)))
 	}
-	err = errors.Join(err, guest.Wait(), b.Clean())
 	if err != nil || bad && !r.Lie {
 		return errors.Join(err, keepingNote(bad, paths))
 	}

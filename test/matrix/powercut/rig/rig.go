@@ -38,8 +38,35 @@ type Boot struct {
 	Disks []string
 }
 
-// Start writes the first filesystem and starts the machine.
-func (b Boot) Start(ctx context.Context) (*vm.Guest, error) {
+// attempts is how often a machine is started that does not get as far as the guest
+// program: on a busy host a kernel may find its emulated clock standing still. One that
+// got there is never started again.
+const attempts = 3
+
+// Listener hears a guest: events, and lines that are none. Either may be nil.
+type Listener struct {
+	Event func(guest *vm.Guest, e workload.Event)
+	Other func(guest *vm.Guest, line string)
+}
+
+// Run starts the machine and listens until it ends. step is an error when a step of the
+// plan failed, end what Guest.Wait says.
+func (b Boot) Run(ctx context.Context, listen Listener) (step, end error) {
+	for i := 1; ; i++ {
+		guest, err := b.start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		step = listen.hear(guest)
+		end = guest.Wait()
+		if end == nil || guest.Up() || i == attempts || ctx.Err() != nil {
+			return step, end
+		}
+	}
+}
+
+// start writes the first filesystem and starts the machine.
+func (b Boot) start(ctx context.Context) (*vm.Guest, error) {
 	base := filepath.Join(b.Dir, b.Name)
 	files := map[string]string{plan.Program: b.Guest, plan.Path: base + ".plan.json", SpecPath: base + ".spec.json"}
 	p := plan.Plan{Mounts: b.Mounts, Steps: []plan.Step{{
@@ -60,11 +87,15 @@ func (b Boot) Start(ctx context.Context) (*vm.Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine := vm.Machine{Kernel: b.Kernel, Initramfs: base + ".initramfs", Disks: b.Disks, Limit: Limit, Log: base}
-	return machine.Start(ctx)
+	return vm.Machine{
+		Kernel: b.Kernel, Initramfs: base + ".initramfs", Disks: b.Disks, Limit: Limit, Log: base,
+		// Otherwise the kernel counts ticks of its clock, and panics where a busy host
+		// gave the emulator no time for any.
+		Append: "no_timer_check",
+	}.Start(ctx)
 }
 
-// Clean removes what Start wrote; what the guest said last stays.
+// Clean removes what Run wrote; what the guest said last stays.
 func (b Boot) Clean() error {
 	var errs []error
 	for _, kind := range []string{".initramfs", ".plan.json", ".spec.json"} {
@@ -73,22 +104,21 @@ func (b Boot) Clean() error {
 	return errors.Join(errs...)
 }
 
-// Hear gives event each event of a guest and other every line that is none, until the
-// machine ends, and fails for a step that failed. Either may be nil.
-func Hear(guest *vm.Guest, event func(workload.Event), other func(line string)) error {
+// hear passes on what the guest says, and fails for a step that failed.
+func (l Listener) hear(guest *vm.Guest) error {
 	var failed error
 	for line := range guest.Lines() {
 		if e, ok := workload.ParseEvent(line); ok {
-			if event != nil {
-				event(e)
+			if l.Event != nil {
+				l.Event(guest, e)
 			}
 			continue
 		}
 		if result, ok := plan.ParseResult(line); ok && !result.OK() {
 			failed = errors.Join(failed, errors.New(result.Problem()))
 		}
-		if other != nil {
-			other(line)
+		if l.Other != nil {
+			l.Other(guest, line)
 		}
 	}
 	return failed
