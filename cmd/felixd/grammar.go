@@ -16,7 +16,7 @@ func newParser(grammar *commands, options ...kong.Option) *kong.Kong {
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name("felixd"),
 		kong.Description("Felix, a durable log for Linux hosts."),
-		kong.Vars(settingsHelp()),
+		kong.PostBuild(describeSettings),
 		kong.Vars{"offset_max": offsetMax()},
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		kong.ExplicitGroups([]kong.Group{{Key: "storage", Title: "Storage settings:"}, {Key: "server", Title: "Server settings:"}}),
@@ -51,6 +51,10 @@ type defaulted interface{ defaults() map[string]string }
 // without it, as its command has it. A help that speaks of its default by itself
 // stays as it is, and so does a flag that shows the default for its value.
 func describeDefaults(model *kong.Application) {
+	general := make(map[string]string)
+	for _, v := range allVariables() {
+		general[v.Name] = v.Default
+	}
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
 		if command, ok := node.(*kong.Node); ok && command.Type == kong.CommandNode {
 			var own map[string]string
@@ -58,7 +62,7 @@ func describeDefaults(model *kong.Application) {
 				own = c.defaults()
 			}
 			for _, flag := range command.Flags {
-				value := defaultOf(flag, own)
+				value := defaultOf(flag, own, general)
 				if value != "" && !strings.Contains(flag.Help, "default") {
 					flag.Help += fmt.Sprintf(" [default %s]", value)
 				}
@@ -69,36 +73,43 @@ func describeDefaults(model *kong.Application) {
 }
 
 // defaultOf is the value that applies without the flag, or "" when there is none
-// or the help shows it already.
-func defaultOf(flag *kong.Flag, own map[string]string) string {
+// or the help shows it already. Of a variable the command's own default goes before the
+// general one.
+func defaultOf(flag *kong.Flag, own, general map[string]string) string {
 	if flag.HasDefault {
 		if flag.PlaceHolder == "" {
 			return ""
 		}
 		return flag.Default
 	}
-	for _, variable := range allVariables() {
-		if len(flag.Envs) == 0 || variable.Name != flag.Envs[0] {
-			continue
-		}
-		if value, ok := own[variable.Name]; ok {
-			return value
-		}
-		return variable.Default
+	if len(flag.Envs) == 0 {
+		return ""
 	}
-	return ""
+	if value, ok := own[flag.Envs[0]]; ok {
+		return value
+	}
+	return general[flag.Envs[0]]
 }
 
 // allVariables are those of the storage and those of the server.
 func allVariables() []engine.Variable { return append(engine.Variables(), serverVariables()...) }
 
-// settingsHelp gives the grammar the help text of every variable.
-func settingsHelp() kong.Vars {
-	vars := kong.Vars{}
+// describeSettings puts the meaning of every variable in where a help names it as
+// ${NAME}. kong can do that too, but it expands every variable it was given anew for each
+// flag, which took most of the time a start took.
+func describeSettings(parser *kong.Kong) error {
+	meanings := make(map[string]string)
 	for _, v := range allVariables() {
-		vars[v.Name] = v.Meaning
+		meanings["${"+v.Name+"}"] = v.Meaning
 	}
-	return vars
+	return kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			if meaning, ok := meanings[flag.Help]; ok {
+				flag.Help = meaning
+			}
+		}
+		return next(nil)
+	})
 }
 
 // knownVariables lists what the grammar reads, and what belongs to Felix but is
