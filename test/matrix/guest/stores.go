@@ -144,7 +144,7 @@ func (s storeRun) sit(ctx context.Context, store *engine.Store, sitting int) err
 		}
 		logs = append(logs, l)
 	}
-	for range 60 {
+	for range 30 {
 		for _, l := range logs {
 			if err := appendSome(ctx, l, sizes); err != nil {
 				return err

@@ -1,0 +1,14 @@
+// Command matrix shows that felixd starts, says what it does and writes the same bytes on
+// kernels and under denials that it meets elsewhere.
+//
+//	go run ./test/matrix kernels            the whole table: about six kernels, and this host's
+//	go run ./test/matrix kernels --quick    this host, and one kernel
+//
+// It owns the tables: what is run, what is expected, and the verdict. The machines are
+// package vm's, the steps in them the guest program's. Nothing is installed on the host;
+// what is missing is named with the command that installs it.
+//
+// A cell is a kernel and a way in which the ring is denied. In each, felixd doctor has to
+// choose the backend that is expected there and to say what would change it, felixd demo
+// has to pass, and a scripted workload has to leave the same bytes as in every other cell.
+package main

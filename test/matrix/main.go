@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the grammar.
+type commands struct {
+	Kernels kernelsCommand `cmd:"" help:"Kernels and denials: the backend chosen, its reason, the demo, and the same bytes everywhere."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var grammar commands
+	parsed := kong.Parse(&grammar, kong.Name("matrix"), kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "matrix:", err)
+		os.Exit(1)
+	}
+}
