@@ -19,10 +19,11 @@ const (
 	modulesName = "modules"
 )
 
-// moduleParts are the parts of a module tree that filesystems need; drivers are built in.
-var moduleParts = []string{"arch", "crypto", "fs", "lib"}
+// moduleParts are the parts of a module tree that filesystems and virtio disks need; the
+// driver of NVMe disks is built in.
+var moduleParts = []string{"arch", "crypto", "drivers/block", "drivers/virtio", "fs", "lib"}
 
-// unpack takes the kernel out of a package, and what filesystems need of its modules.
+// unpack takes the kernel out of a package, and what disks and filesystems need of its modules.
 // The paths in the result are relative to dir.
 func unpack(ctx context.Context, deb, dir string) (Kernel, error) {
 	ctx, cancel := context.WithCancel(ctx)

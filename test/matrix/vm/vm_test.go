@@ -64,10 +64,11 @@ func TestAKernelIsKnownByItsPlaceInThePackage(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{
-		"/lib/modules/6.1/kernel/fs/xfs/xfs.ko.xz":     true,
-		"/lib/modules/6.1/modules.builtin":             true,
-		"/lib/modules/6.1/kernel/drivers/net/dummy.ko": false,
-		"/usr/share/doc/modules.order":                 false,
+		"/lib/modules/6.1/kernel/fs/xfs/xfs.ko.xz":            true,
+		"/lib/modules/6.1/kernel/drivers/block/virtio_blk.ko": true,
+		"/lib/modules/6.1/modules.builtin":                    true,
+		"/lib/modules/6.1/kernel/drivers/net/dummy.ko":        false,
+		"/usr/share/doc/modules.order":                        false,
 	} {
 		if got := isWantedModule(name); got != want {
 			t.Errorf("%s: %v", name, got)
