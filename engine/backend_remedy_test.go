@@ -117,17 +117,17 @@ func denialRows() []denialRow {
 		},
 		{
 			name: "seccomp ENOSYS on setup", files: files("0", "2"), setup: setup(syscall.ENOSYS),
-			reason: "no io_uring: io_uring_setup: function not implemented",
+			reason: "no io_uring: io_uring_setup: " + syscall.ENOSYS.Error(),
 			remedy: "a seccomp filter forbids it: " + profileText,
 		},
 		{
 			name: "seccomp ENOSYS on setup, on a kernel without the sysctl", files: files("", "2"), setup: setup(syscall.ENOSYS),
-			reason: "no io_uring: io_uring_setup: function not implemented",
+			reason: "no io_uring: io_uring_setup: " + syscall.ENOSYS.Error(),
 			remedy: "use Linux 5.6 or later, built with CONFIG_IO_URING; if the kernel has io_uring, a seccomp filter forbids it: " + profileText,
 		},
 		{
 			name: "a kernel built without io_uring", files: files("", "0"), setup: setup(syscall.ENOSYS),
-			reason: "no io_uring: io_uring_setup: function not implemented",
+			reason: "no io_uring: io_uring_setup: " + syscall.ENOSYS.Error(),
 			remedy: "use Linux 5.6 or later, built with CONFIG_IO_URING",
 		},
 		{
@@ -137,7 +137,7 @@ func denialRows() []denialRow {
 		},
 		{
 			name: "seccomp ENOSYS on enter", files: files("", "2"), answer: lost(syscall.ENOSYS),
-			reason: "io_uring can be set up but not used: io_uring_enter: function not implemented",
+			reason: "io_uring can be set up but not used: io_uring_enter: " + syscall.ENOSYS.Error(),
 			remedy: "a seccomp filter forbids io_uring_enter: " + profileText,
 		},
 		{

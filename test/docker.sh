@@ -8,6 +8,7 @@
 #   test/docker.sh --start              # starts a Docker engine of its own where none runs (root)
 #   test/docker.sh --image NAME         # builds nothing: the image is there
 #   BUILD_IMAGE=… RUN_IMAGE=… test/docker.sh
+#   CONTAINER_CLI="podman --runtime runc" RUN_OPTIONS="--ulimit nofile=20000:20000" test/docker.sh
 #
 # Where no engine runs it prints "skipped: …" and exits 0. Where no registry answers, it
 # builds on an image made of this machine's Go and BusyBox, and runs on scratch.
@@ -36,6 +37,9 @@ work=$(mktemp -d)
 checks=0
 failures=0
 engine_pid=
+# The engine's command, and what every container is started with.
+read -ra cli <<<"${CONTAINER_CLI:-}"
+read -ra options <<<"${RUN_OPTIONS:-}"
 
 skip() {
   echo "skipped: $*"
@@ -69,9 +73,9 @@ holds() {
 
 clean() {
   local status=$?
-  if [ -n "${cli:-}" ]; then
-    "$cli" ps -aq --filter "label=$tag" | xargs -r "$cli" rm -f >/dev/null 2>&1 || true
-    "$cli" volume ls -q --filter "name=$tag" | xargs -r "$cli" volume rm -f >/dev/null 2>&1 || true
+  if [ "${#cli[@]}" -gt 0 ]; then
+    "${cli[@]}" ps -aq --filter "label=$tag" | xargs -r "${cli[@]}" rm -f >/dev/null 2>&1 || true
+    "${cli[@]}" volume ls -q --filter "name=$tag" | xargs -r "${cli[@]}" volume rm -f >/dev/null 2>&1 || true
   fi
   if [ -n "$engine_pid" ]; then
     kill "$engine_pid" 2>/dev/null && wait "$engine_pid" 2>/dev/null || true
@@ -100,20 +104,31 @@ start_engine() {
   return 1
 }
 
-if docker info >/dev/null 2>&1; then
-  cli=docker
+if [ "${#cli[@]}" -gt 0 ]; then
+  "${cli[@]}" info >/dev/null
+elif docker info >/dev/null 2>&1; then
+  cli=(docker)
 elif [ -n "$start" ] && start_engine; then
-  cli=docker
+  cli=(docker)
 elif podman info >/dev/null 2>&1; then
-  cli=podman
+  cli=(podman)
 else
   skip "no container engine runs here (docker info and podman info fail); test/docker.sh --start starts one as root where dockerd is installed"
 fi
-version=$("$cli" version --format '{{.Server.Version}}' 2>/dev/null || "$cli" --version)
-echo "engine: $cli $version, kernel $(uname -r)"
-if [ "$cli" = docker ] && ! docker buildx version >/dev/null 2>&1; then
-  export DOCKER_BUILDKIT=0
-fi
+format=()
+case ${cli[0]} in
+*podman)
+  podman=yes
+  version=$("${cli[@]}" --version)
+  format=(--format docker) # the other has no health check
+  ;;
+*)
+  podman=
+  version="Docker $("${cli[@]}" version --format '{{.Server.Version}}')"
+  "${cli[@]}" buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+  ;;
+esac
+echo "engine: $version, kernel $(uname -r)"
 
 # local_base imports an image that can build: Go as it is installed here, the modules
 # that go.mod names, and BusyBox for a shell.
@@ -130,8 +145,8 @@ local_base() {
   # Modules come from where go has them here, or from where it gets them.
   GOMODCACHE=$root/root/go/pkg/mod GOFLAGS=-modcacherw GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' \
     go mod download
-  tar -C "$root" -cf - . | "$cli" import \
-    --change "ENV PATH=/bin:/usr/local/go/bin GOPROXY=off GOFLAGS=-buildvcs=false GOTOOLCHAIN=local HOME=/root" - "$tag:base" >/dev/null
+  tar -C "$root" -cf - . | "${cli[@]}" import --change "ENV PATH=/bin:/usr/local/go/bin" --change "ENV HOME=/root" \
+    --change "ENV GOPROXY=off" --change "ENV GOFLAGS=-buildvcs=false" --change "ENV GOTOOLCHAIN=local" - "$tag:base" >/dev/null
   rm -rf "$root"
 }
 
@@ -141,7 +156,7 @@ build() {
   if [ -z "${BUILD_IMAGE:-}" ]; then
     from=$(sed -n 's/^ARG BUILD_IMAGE=//p' Dockerfile.linux)
     run=$(sed -n 's/^ARG RUN_IMAGE=//p' Dockerfile.linux)
-    if timeout 300 "$cli" pull -q "$from" >/dev/null 2>&1 && timeout 60 "$cli" pull -q "$run" >/dev/null 2>&1; then
+    if timeout 300 "${cli[@]}" pull -q "$from" >/dev/null 2>&1 && timeout 60 "${cli[@]}" pull -q "$run" >/dev/null 2>&1; then
       BUILD_IMAGE=$from RUN_IMAGE=$run
     else
       echo "no registry gives $from and $run: building on this machine's Go, running on scratch"
@@ -151,7 +166,7 @@ build() {
     fi
   fi
   began=$SECONDS
-  "$cli" build ${network[@]+"${network[@]}"} -f Dockerfile.linux --build-arg "BUILD_IMAGE=$BUILD_IMAGE" --build-arg "RUN_IMAGE=${RUN_IMAGE:-scratch}" \
+  "${cli[@]}" build ${format[@]+"${format[@]}"} ${network[@]+"${network[@]}"} -f Dockerfile.linux --build-arg "BUILD_IMAGE=$BUILD_IMAGE" --build-arg "RUN_IMAGE=${RUN_IMAGE:-scratch}" \
     --build-arg VERSION=0.0.0-docker -t "$tag" . >"$work/build.log" 2>&1 || {
     tail -n 30 "$work/build.log"
     fail "the image is built"
@@ -161,25 +176,25 @@ build() {
 }
 
 if [ -n "$image" ]; then
-  "$cli" tag "$image" "$tag"
+  "${cli[@]}" tag "$image" "$tag"
 else
   build
 fi
 
 # run ARGS... runs a container of the image that is gone afterwards, with no network but
 # its own loopback.
-run() { "$cli" run --rm --label "$tag" --network none "$@"; }
+run() { "${cli[@]}" run ${options[@]+"${options[@]}"} --rm --label "$tag" --network none "$@"; }
 
 # felixd_json FIELD cuts a text field of an event out of what was printed.
 field() { sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p' | head -n 1; }
 
-size=$("$cli" image inspect --format '{{.Size}}' "$tag")
+size=$("${cli[@]}" image inspect --format '{{.Size}}' "$tag")
 if [ "$size" -lt 50000000 ]; then
   pass "the image is small: $size bytes"
 else
   fail "the image has $size bytes"
 fi
-holds "the image runs as an ordinary user" "$("$cli" image inspect --format '{{.Config.User}}' "$tag")" "10001:10001"
+holds "the image runs as an ordinary user" "$("${cli[@]}" image inspect --format '{{.Config.User}}' "$tag")" "10001:10001"
 if [ -z "$image" ]; then
   holds "the version is the build argument's" "$(run "$tag" version --json)" '"version":"0.0.0-docker"'
 fi
@@ -224,7 +239,7 @@ case $standard in
   demo "the engine's own profile" pool
   ;;
 *)
-  say note "the own profile of $cli $version allows io_uring; Docker from 25 on denies it"
+  say note "the own profile of $version allows io_uring; Docker from 25 on denies it"
   demo "the engine's own profile" ring
   ;;
 esac
@@ -239,26 +254,26 @@ demo "with a read-only root, no capabilities and 256 MiB" ring "${confined[@]}"
 serve() {
   local name=$1
   shift
-  "$cli" run -d --label "$tag" --name "$tag-$name" --network none -v "$tag-data:/data" "$@" "$tag" \
+  "${cli[@]}" run ${options[@]+"${options[@]}"} -d --label "$tag" --name "$tag-$name" --network none -v "$tag-data:/data" "$@" "$tag" \
     serve --fsync on_commit --json >/dev/null
   for _ in $(seq 100); do
-    "$cli" logs "$tag-$name" 2>&1 | grep -q '"event":"ready"' && return
+    "${cli[@]}" logs "$tag-$name" 2>&1 | grep -q '"event":"ready"' && return
     [ "$(state "$name" Running)" = true ] || break
     sleep 0.2
   done
   fail "$name: the server does not start"
-  "$cli" logs "$tag-$name" 2>&1 | tail -n 20
+  "${cli[@]}" logs "$tag-$name" 2>&1 | tail -n 20
   return 1
 }
 
-state() { "$cli" inspect --format "{{.State.$2}}" "$tag-$1"; }
+state() { "${cli[@]}" inspect --format "{{.State.$2}}" "$tag-$1"; }
 
 # beside NAME ARGS... runs felixd in a container of its own beside a server, with the
 # same loopback.
 beside() {
   local name=$1
   shift
-  "$cli" run --rm -i --label "$tag" --network "container:$tag-$name" "$tag" "$@"
+  "${cli[@]}" run ${options[@]+"${options[@]}"} --rm -i --label "$tag" --network "container:$tag-$name" "$tag" "$@"
 }
 
 # threads NAME counts the threads of a server, the kernel's workers of its ring among
@@ -272,20 +287,20 @@ threads() {
 # stop NAME ends a server in order.
 stop() {
   local name=$1 said
-  "$cli" stop -t 45 "$tag-$name" >/dev/null
-  said=$("$cli" logs "$tag-$name" 2>/dev/null | tail -n 2)
+  "${cli[@]}" stop -t 45 "$tag-$name" >/dev/null
+  said=$("${cli[@]}" logs "$tag-$name" 2>/dev/null | tail -n 2)
   if [ "$(state "$name" ExitCode)" = 0 ] && [[ $said == *'"event":"stopping","reason":"asked to by a signal"'*'"event":"stopped","ok":true,"unsynced_bytes":0'* ]]; then
     pass "$name: SIGTERM ends it in order: exit code 0, $(echo "$said" | tail -n 1)"
   else
     fail "$name: it ends with exit code $(state "$name" ExitCode)"
-    "$cli" logs "$tag-$name" 2>&1 | tail -n 20
+    "${cli[@]}" logs "$tag-$name" 2>&1 | tail -n 20
   fi
 }
 
 # stored NAME N reads N records from the beginning and gives how many there are, each at
 # the offset it has to have.
 stored() {
-  timeout 60 "$cli" run --rm --label "$tag" --network "container:$tag-$1" "$tag" subscribe t/default/orders --from 0 --count "$2" --json |
+  timeout 60 "${cli[@]}" run ${options[@]+"${options[@]}"} --rm --label "$tag" --network "container:$tag-$1" "$tag" subscribe t/default/orders --from 0 --count "$2" --json |
     awk -F'"offset":' '/"event":"record"/ && int($2) == n + 0 { n++ } END { print n + 0 }'
 }
 
@@ -307,7 +322,7 @@ limited() {
   local name=$1 backend=$2 found
   shift 2
   serve "$name" "$@" || return 0
-  found=$("$cli" logs "$tag-$name" 2>/dev/null | grep '"event":"storage"' | field backend)
+  found=$("${cli[@]}" logs "$tag-$name" 2>/dev/null | grep '"event":"storage"' | field backend)
   holds "$name: the backend is the $backend" "${found%%/*}" "$backend"
   beside "$name" streams create t/default/orders >/dev/null
   load "$name" 2000
@@ -321,6 +336,8 @@ limited() {
 
 limited plain ring "${confined[@]}" --health-interval 1s
 for _ in $(seq 60); do
+  # Podman leaves it to systemd to ask; here it is asked to ask.
+  [ -z "$podman" ] || "${cli[@]}" healthcheck run "$tag-plain" >/dev/null || true
   health=$(state plain Health.Status)
   [ "$health" = healthy ] && break
   sleep 0.5
@@ -335,7 +352,7 @@ none=$((3 * (cpus + 2) - 1))
 limited "pids-$few" ring "${confined[@]}" --no-healthcheck --pids-limit "$few"
 stop "pids-$few"
 limited "pids-$none" pool "${confined[@]}" --no-healthcheck --pids-limit "$none"
-holds "pids-$none: the log says which limit to raise" "$("$cli" logs "$tag-pids-$none" 2>&1)" \
+holds "pids-$none: the log says which limit to raise" "$("${cli[@]}" logs "$tag-pids-$none" 2>&1)" \
   "raise pids.max (now $none; systemd: TasksMax=; Docker: --pids-limit; Kubernetes: podPidsLimit of the kubelet) to at least $((none + 1))"
 stop "pids-$none"
 
@@ -343,7 +360,7 @@ stop "pids-$none"
 serve killed "${confined[@]}"
 (seq 100000 | beside killed publish t/default/orders --batch 20 --json >"$work/published" 2>&1) &
 sleep 2
-"$cli" kill -s KILL "$tag-killed" >/dev/null
+"${cli[@]}" kill -s KILL "$tag-killed" >/dev/null
 wait $! || true
 grew=$(awk -F'"last_offset":' -v before="$acked" '/"event":"published"/ { last = int($2) + 1 } END { print last ? last - before : 0 }' "$work/published")
 acked=$((acked + grew))
