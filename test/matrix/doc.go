@@ -3,6 +3,9 @@
 //
 //	go run ./test/matrix kernels            the whole table: about six kernels, and this host's
 //	go run ./test/matrix kernels --quick    this host, and one kernel
+//	go run ./test/matrix powercut           power cuts, and images of a disk at its flushes
+//	go run ./test/matrix powercut --lie     the check of that check: it has to find losses
+//	go run ./test/matrix diskerror          writes and flushes of the disk that fail
 //
 // It owns the tables: what is run, what is expected, and the verdict. The machines are
 // package vm's, the steps in them the guest program's. Nothing is installed on the host;

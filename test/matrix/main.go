@@ -13,6 +13,9 @@ import (
 // commands is the grammar.
 type commands struct {
 	Kernels kernelsCommand `cmd:"" help:"Kernels and denials: the backend chosen, its reason, the demo, and the same bytes everywhere."`
+
+	Powercut  powercutCommand  `cmd:"" help:"Power cuts while a guest appends, and at moments of its disk's log of writes: what was promised has to be there."`
+	Diskerror diskerrorCommand `cmd:"" help:"Disks that fail while a guest appends: the log is poisoned, nothing is acknowledged, no sync is retried, nothing is lost."`
 }
 
 func main() {

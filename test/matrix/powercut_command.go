@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"felix.local/felix/test/matrix/diskerror"
+	"felix.local/felix/test/matrix/powercut"
+	"felix.local/felix/test/matrix/vm"
+)
+
+// crashFlags are what the commands about power cuts and disk errors share.
+type crashFlags struct {
+	Cache    string `name:"cache" default:".cache/matrix" type:"path" help:"where kernels are kept."`
+	Work     string `name:"work" type:"path" placeholder:"DIR" help:"where disks and logs go; a directory is made in it. Default: that for temporary files."`
+	Keep     bool   `name:"keep" help:"leave the disks and logs; those of a run that found something stay anyway."`
+	JSON     string `name:"json" placeholder:"FILE" help:"write everything that was seen."`
+	Markdown string `name:"markdown" placeholder:"FILE" help:"write the tables; they go to standard output too."`
+}
+
+// powercutCommand cuts the power of guests.
+type powercutCommand struct {
+	crashFlags
+	Row          []string `name:"row" default:"6.12" placeholder:"NAME" help:"these kernels."`
+	Backend      []string `name:"backend" enum:"ring,pool" default:"ring,pool" help:"these backends."`
+	Cuts         int      `name:"cuts" default:"20" placeholder:"N" help:"power cuts during appends, per backend; each is one of all its modes."`
+	RecoveryCuts int      `name:"recovery-cuts" default:"5" placeholder:"N" help:"power cuts during recovery, per backend."`
+	Moments      int      `name:"moments" default:"44" placeholder:"N" help:"moments of the disk's log of writes at which its power is cut, each with three fates of its cache; 0: none."`
+	Appends      int      `name:"appends" default:"15" placeholder:"N" help:"appends of each publisher while the disk logs."`
+	Seed         uint64   `name:"seed" placeholder:"N" help:"where power is cut; drawn and printed by default."`
+	Lie          bool     `name:"lie" help:"check of the checker: under on_commit the guest acknowledges what is not durable, and the run fails unless records are found to be lost."`
+}
+
+// Run runs the power cuts and the replays, and fails for every finding.
+func (c *powercutCommand) Run(ctx context.Context) error {
+	if c.Cuts < 0 || c.RecoveryCuts < 0 || c.Moments < 0 || c.Appends < 1 {
+		return errors.New("numbers of cuts and moments are 0 or more, appends 1 or more")
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	say("seed %d", c.Seed)
+	report := powercut.Report{Date: time.Now(), Command: commandLine(), Seed: c.Seed, Lie: c.Lie}
+	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
+		o := powercut.Options{
+			Kernel: k, Guest: guest, Dir: dir, Backends: c.Backend, Cuts: c.Cuts, RecoveryCuts: c.RecoveryCuts,
+			Moments: c.Moments, Appends: c.Appends, Seed: c.Seed, Lie: c.Lie, Progress: sayLine,
+		}
+		return c.run(ctx, o, &report)
+	}, func(reason string) { report.Skipped = append(report.Skipped, reason) })
+	return c.finish(report, report.Markdown(), report.Failures(), err)
+}
+
+func (c *powercutCommand) run(ctx context.Context, o powercut.Options, report *powercut.Report) error {
+	if c.Cuts+c.RecoveryCuts > 0 {
+		for _, backend := range c.Backend {
+			rows, err := powercut.Cuts(ctx, o, backend)
+			report.Cuts = append(report.Cuts, rows...)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if c.Moments == 0 {
+		return nil
+	}
+	replay, err := powercut.Replay(ctx, o)
+	if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
+		report.Skipped = append(report.Skipped, fmt.Sprintf("kernel %s, replay of the disk's log: %v", o.Kernel.Row, err))
+		return nil
+	}
+	report.Replays = append(report.Replays, replay)
+	return err
+}
+
+// diskerrorCommand has the disks of guests fail.
+type diskerrorCommand struct {
+	crashFlags
+	Row  []string `name:"row" default:"6.1,6.12" placeholder:"NAME" help:"these kernels."`
+	Disk []string `name:"disk" enum:"nvme,virtio" default:"nvme,virtio" help:"these kinds of disk."`
+}
+
+// Run runs all cells, and fails for every finding.
+func (c *diskerrorCommand) Run(ctx context.Context) error {
+	report := diskerror.Report{Date: time.Now(), Command: commandLine()}
+	skip := func(reason string) { report.Skipped = append(report.Skipped, reason) }
+	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
+		before := len(report.Failures())
+		for _, disk := range c.Disk {
+			rows, err := diskerror.Run(ctx, diskerror.Options{Kernel: k, Guest: guest, Dir: dir, Disks: []string{disk}, Progress: sayLine})
+			report.Rows = append(report.Rows, rows...)
+			if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
+				skip(fmt.Sprintf("kernel %s, disk %s: %v", k.Row, disk, err))
+			} else if err != nil {
+				return err
+			}
+		}
+		if found := len(report.Failures()) - before; found > 0 {
+			return fmt.Errorf("%d findings", found)
+		}
+		return nil
+	}, skip)
+	return c.finish(report, report.Markdown(), report.Failures(), err)
+}
+
+// each builds the guest program and runs something per kernel, in a directory of its own.
+// A kernel that has gone is skipped, loudly; when none is left, that is an error.
+func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kernel, guest, dir string) error, skip func(reason string)) error {
+	work, err := os.MkdirTemp(f.Work, "felix-matrix-")
+	if err != nil {
+		return err
+	}
+	guest, err := buildGuest(ctx, work)
+	if err != nil {
+		return err
+	}
+	ran := 0
+	for _, name := range names {
+		i := slices.IndexFunc(vm.Rows(), func(w vm.Want) bool { return w.Row == name })
+		if i < 0 {
+			return fmt.Errorf("no row %q is known", name)
+		}
+		k, err := vm.Fetch(ctx, f.Cache, vm.Rows()[i])
+		if gone := (*vm.GoneError)(nil); errors.As(err, &gone) && ctx.Err() == nil {
+			say("SKIPPED: %v", err)
+			skip(err.Error())
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		say("kernel %s, %s", k.Row, k.Package)
+		dir := filepath.Join(work, k.Row)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+		if err := run(k, guest, dir); err != nil {
+			return fmt.Errorf("kernel %s: %w; disks and logs are in %s", k.Row, err, dir)
+		}
+		ran++
+	}
+	if ran == 0 {
+		return errors.New("no kernel was run")
+	}
+	if f.Keep {
+		say("disks and logs are in %s", work)
+		return nil
+	}
+	return os.RemoveAll(work)
+}
+
+func buildGuest(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "guest")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path, "felix.local/felix/test/matrix/guest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the guest program: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// finish prints what is known, also when the run broke off, and ends with what failed.
+func (f crashFlags) finish(report any, text string, failures []string, err error) error {
+	fmt.Print(text)
+	if f.Markdown != "" {
+		err = errors.Join(err, os.WriteFile(f.Markdown, []byte(text), 0o644))
+	}
+	if f.JSON != "" {
+		b, failed := json.MarshalIndent(report, "", "  ")
+		err = errors.Join(err, failed, os.WriteFile(f.JSON, append(b, '\n'), 0o644))
+	}
+	for _, line := range failures {
+		say("FAILED: %s", line)
+	}
+	if len(failures) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d failures", len(failures)))
+	}
+	return err
+}
+
+func commandLine() string { return "go run ./test/matrix " + strings.Join(os.Args[1:], " ") }
+
+func sayLine(line string) { say("%s", line) }
