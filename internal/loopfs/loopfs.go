@@ -32,20 +32,31 @@ var mkfsPrograms = map[string]struct {
 	"btrfs": {"btrfs-progs", []string{"-q"}},
 }
 
+// Missing says what keeps this process from making and mounting such a filesystem, as
+// far as that can be told before it is tried; "" for nothing.
+func Missing(kind string) string {
+	if os.Geteuid() != 0 {
+		return "only root mounts a loop device"
+	}
+	if _, err := exec.LookPath("mkfs." + kind); err != nil {
+		return fmt.Sprintf("there is no mkfs.%s (Debian: %s)", kind, mkfsPrograms[kind].debian)
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		return "there are no loop devices: " + err.Error()
+	}
+	return ""
+}
+
 // Make makes a filesystem of so many bytes in a new file below dir; options are
 // further ones for its mkfs. It is not mounted yet.
 func Make(t testing.TB, dir, kind string, bytes int64, options ...string) *Disk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root mounts a loop device")
-	}
 	program, known := mkfsPrograms[kind]
 	if !known {
 		t.Fatalf("it is not known how to make %s", kind)
 	}
-	mkfs, err := exec.LookPath("mkfs." + kind)
-	if err != nil {
-		t.Skipf("there is no mkfs.%s (Debian: %s)", kind, program.debian)
+	if missing := Missing(kind); missing != "" {
+		t.Skip(missing)
 	}
 	own, err := os.MkdirTemp(dir, kind+"-")
 	if err != nil {
@@ -61,7 +72,7 @@ func Make(t testing.TB, dir, kind string, bytes int64, options ...string) *Disk 
 		t.Fatal(err)
 	}
 	arguments := append(append([]string{}, program.options...), options...)
-	if out, err := exec.Command(mkfs, append(arguments, d.image)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs."+kind, append(arguments, d.image)...).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.%s: %v: %s", kind, err, out)
 	}
 	return d
@@ -146,6 +157,19 @@ func (d *Disk) Unmount() error {
 			return fmt.Errorf("unmount %s: %w", d.At, err)
 		}
 	}
+}
+
+// Repair mends the filesystem of a disk that is not mounted; ext4 alone has that.
+func (d *Disk) Repair() error {
+	out, err := exec.Command("e2fsck", "-f", "-y", d.image).CombinedOutput()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) && failed.ExitCode() == 1 { // mended
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("e2fsck: %w: %s", err, out)
+	}
+	return nil
 }
 
 // release gives everything back, also of a disk that is busy: then the kernel

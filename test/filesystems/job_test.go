@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
@@ -41,6 +42,7 @@ func (j job) config() (engine.Config, error) {
 	c.FsyncMode, errs[0] = engine.ParseFsyncMode(j.Fsync)
 	c.IOURing, errs[1] = engine.ParseIOURingMode(j.IOURing)
 	c.Journal, errs[2] = engine.ParseJournalMode(j.Journal)
+	c.FsyncInterval = 20 * time.Millisecond
 	c.SegmentBytes, c.JournalBytes = j.SegmentBytes, j.JournalBytes
 	c.MinFreeBytes, c.MinFreeInodes = j.MinFreeBytes, 0
 	c.RolloverThresholdPercent = j.RollThreshold
@@ -67,7 +69,7 @@ const (
 type event struct {
 	Kind string
 	// Backend and Journal are what an opened store says of itself.
-	Backend *backend            `json:",omitempty"`
+	Backend *backend             `json:",omitempty"`
 	Journal *engine.JournalState `json:",omitempty"`
 	// Shard, First, Last and Tag name an append; of a log, First is its base and Last
 	// its tail or durable bound.

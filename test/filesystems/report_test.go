@@ -47,17 +47,24 @@ func (tb *table) cell(name string, column int, text string) {
 	tb.mu.rows[name][column] = text
 }
 
-// note is to be deferred before a subtest can skip or fail: it then says so in the
-// cell, with the reason in the test's output.
-func (tb *table) note(t *testing.T, name string, column int) {
+// skipper is for a subtest that fills a cell in: it skips the test and puts the reason
+// into the cell. A test that fails puts that there.
+func (tb *table) skipper(t *testing.T, name string, column int) func(reason string) {
+	t.Helper()
 	t.Cleanup(func() {
-		switch {
-		case t.Failed():
+		if t.Failed() {
 			tb.cell(name, column, "**FAILED**")
-		case t.Skipped():
-			tb.cell(name, column, "skipped")
 		}
 	})
+	return func(reason string) {
+		t.Helper()
+		text := "skipped"
+		if column == 0 { // it is the same for the whole row
+			text += ": " + reason
+		}
+		tb.cell(name, column, text)
+		t.Skip(reason)
+	}
 }
 
 // print logs the table, and appends it to the report.

@@ -114,6 +114,16 @@ func (w *worker) until(kinds ...string) event {
 	}
 }
 
+// acks waits until so many more appends are acknowledged.
+func (w *worker) acks(n int) {
+	w.t.Helper()
+	for range n {
+		if e := w.until(acked, did); e.Kind == did {
+			w.t.Fatalf("the child stopped before it was to: %+v\n%s", e.Problem, w.log())
+		}
+	}
+}
+
 // command has the child obey, without waiting for it.
 func (w *worker) command(format string, args ...any) {
 	w.t.Helper()
@@ -173,6 +183,14 @@ func (w *worker) kill() {
 		w.ledger.take(w.t, e)
 	}
 	_ = w.cmd.Wait() // "signal: killed"
+}
+
+// waitFor asks again and again until done says so, for as long as a child may be
+// silent: for what the kernel does in the background, of which no event tells.
+func waitFor(done func() bool) {
+	for began := time.Now(); !done() && time.Since(began) < silence; {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // log is what the child wrote to its log, for a failure.
