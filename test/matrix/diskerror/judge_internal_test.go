@@ -27,7 +27,7 @@ func TestEachThingThatMustNotBeIsFound(t *testing.T) {
 		"all as it has to be":       {journaled, func(*victim.Report) {}, ""},
 		"the log alone is poisoned": {alone, func(r *victim.Report) { r.Other = false }, ""},
 		"an append is acknowledged": {journaled, func(r *victim.Report) { r.Acknowledged = 1 }, "1 appends were acknowledged"},
-		"a flush is retried":        {journaled, func(r *victim.Report) { r.Again = 2 }, "2 durable writes and flushes of .journal/00000001.journal"},
+		"a flush is retried":        {journaled, func(r *victim.Report) { r.Again = 2 }, "2 durable writes and flushes of files after one of theirs failed, .journal/00000001.journal first"},
 		"it is not poisoned":        {journaled, func(r *victim.Report) { r.Poisoned = false }, "the log is not poisoned"},
 		"the store goes on":         {journaled, func(r *victim.Report) { r.Other = false }, "the other log"},
 		"it fails in another way":   {journaled, func(r *victim.Report) { r.Odd = 1 }, "1 ended otherwise"},

@@ -38,7 +38,7 @@ records go to (in the segment, or in the commit journal), or those that bring jo
 records to their segment, or every flush. *Failed operation* is the first one that Felix
 saw fail, *errno* what the append answered. From then on the program asks each poisoned log
 for 20 more appends and closes the store: *acknowledged after* counts those that went well,
-*again* the flushes and durable writes of the same file. Then power is cut, and a start with
+*again* the flushes and durable writes of a file that failed. Then power is cut, and a start with
 a disk that works reads back what was promised.
 
 | Kernel | Disk | What fails | Mode | Backend | Journal | Failed operation | errno | Poisoned | Acknowledged after | Refused | Again | Records promised | Read back | As required |

@@ -106,19 +106,17 @@ func faults(blocks []uint64) []fault {
 	return list
 }
 
-// The names of the nodes between the image and the disk.
-const (
-	nodeImage  = "image"
-	nodeBroken = "broken"
-	nodeDisk   = "disk"
-)
+// The names of the nodes between an image and its disk.
+func nodeImage(i int) string  { return fmt.Sprintf("image%d", i) }
+func nodeBroken(i int) string { return fmt.Sprintf("broken%d", i) }
+func nodeDisk(i int) string   { return fmt.Sprintf("disk%d", i) }
 
-// fail puts faults between the image and the disk of a machine that runs.
-func (m *monitor) fail(blocks []uint64) error {
-	add := map[string]any{"driver": "blkdebug", "node-name": nodeBroken, "image": nodeImage, "inject-error": faults(blocks)}
+// fail puts faults between an image and its disk while the machine runs.
+func (m *monitor) fail(i int, blocks []uint64) error {
+	add := map[string]any{"driver": "blkdebug", "node-name": nodeBroken(i), "image": nodeImage(i), "inject-error": faults(blocks)}
 	if err := m.execute("blockdev-add", add); err != nil {
 		return err
 	}
-	disk := map[string]any{"driver": "raw", "node-name": nodeDisk, "file": nodeBroken}
+	disk := map[string]any{"driver": "raw", "node-name": nodeDisk(i), "file": nodeBroken(i)}
 	return m.execute("blockdev-reopen", map[string]any{"options": []any{disk}})
 }

@@ -51,7 +51,7 @@ func TestTheDiskOfARunningMachineIsMadeToFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.fail([]uint64{3}); err != nil {
+	if err := m.fail(7, []uint64{3}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.close(); err != nil {
@@ -63,8 +63,8 @@ func TestTheDiskOfARunningMachineIsMadeToFail(t *testing.T) {
 	}
 	want := []string{
 		`{"execute":"qmp_capabilities"}`,
-		`{"arguments":{"driver":"blkdebug","image":"image","inject-error":[{"event":"write_aio","iotype":"write","errno":5,"sector":24}],"node-name":"broken"},"execute":"blockdev-add"}`,
-		`{"arguments":{"options":[{"driver":"raw","file":"broken","node-name":"disk"}]},"execute":"blockdev-reopen"}`,
+		`{"arguments":{"driver":"blkdebug","image":"image7","inject-error":[{"event":"write_aio","iotype":"write","errno":5,"sector":24}],"node-name":"broken7"},"execute":"blockdev-add"}`,
+		`{"arguments":{"options":[{"driver":"raw","file":"broken7","node-name":"disk7"}]},"execute":"blockdev-reopen"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -84,7 +84,7 @@ func TestARefusalOfTheEmulatorIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.fail(nil); err == nil || !strings.Contains(err.Error(), "blockdev-add: GenericError: no such node") {
+	if err := m.fail(0, nil); err == nil || !strings.Contains(err.Error(), "blockdev-add: GenericError: no such node") {
 		t.Error(err)
 	}
 	if err := m.execute("quit", nil); err == nil {

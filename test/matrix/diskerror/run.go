@@ -89,8 +89,8 @@ const (
 	diskBytes    = 128 << 20
 	mailboxBytes = 1 << 20
 	dataDir      = "/data"
-	// cellsPerBoot is how many disks one machine looks at afterwards.
-	cellsPerBoot = 10
+	// cellsPerBoot is how many cells one machine has, a disk each.
+	cellsPerBoot = 14
 	// appendsAfter are those of each publisher after the next start.
 	appendsAfter = 2
 )
@@ -119,101 +119,144 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// runSome runs some cells, and then one machine that looks at their disks.
+// runSome runs some cells in one guest, each on a disk of its own, one after the other,
+// and then has a second guest look at the disks.
 func (o Options) runSome(ctx context.Context, cells []Cell, modules []string) ([]Row, error) {
-	var rows []Row
-	var ledgers []*powercut.Ledger
-	for i, cell := range cells {
-		ledger := powercut.NewLedger([]workload.Store{cell.Store}, nil)
-		report, err := o.run(ctx, cell, modules, o.image(i), ledger)
-		if err != nil {
-			return rows, fmt.Errorf("%s: %w; the disk is %s", cell.Store.Name, err, o.image(i))
-		}
-		row := Row{Cell: cell, Kernel: o.Kernel.Release, Report: report, Promised: ledger.Promised(), Findings: judge(cell, report)}
-		o.progress("%s: %s %s, %s of %s, %d findings", cell.Store.Name, report.Errno, poisonedText(report), report.Operation, report.File, len(row.Findings))
-		rows, ledgers = append(rows, row), append(ledgers, ledger)
+	s := &suffering{Options: o, cells: cells, mailbox: filepath.Join(o.Dir, "mailbox.img")}
+	if err := s.makeDisks(ctx); err != nil {
+		return nil, err
 	}
-	return rows, o.lookAt(ctx, rows, ledgers)
+	err := s.run(ctx, modules)
+	if err != nil || len(s.rows) < len(cells) {
+		return s.rows, errors.Join(fmt.Errorf("%d of %d cells came to their end", len(s.rows), len(cells)), err)
+	}
+	return s.rows, o.lookAt(ctx, s.rows, s.ledgers)
 }
 
 func (o Options) image(i int) string { return filepath.Join(o.Dir, fmt.Sprintf("disk%d.img", i)) }
 
-// run is one cell up to its power cut.
-func (o Options) run(ctx context.Context, cell Cell, modules []string, image string, ledger *powercut.Ledger) (report victim.Report, err error) {
-	if err := vm.MakeDisk(ctx, image, diskBytes, "ext4", rig.MkfsOptions()...); err != nil {
-		return report, err
+// suffering is one guest whose disks fail one after the other. The cell under way is the
+// one behind the rows.
+type suffering struct {
+	Options
+	cells           []Cell
+	mailbox, socket string
+	ledgers         []*powercut.Ledger
+	rows            []Row
+	armed           error
+}
+
+func (s *suffering) makeDisks(ctx context.Context) error {
+	for i, cell := range s.cells {
+		if err := vm.MakeDisk(ctx, s.image(i), diskBytes, "ext4", rig.MkfsOptions()...); err != nil {
+			return err
+		}
+		s.ledgers = append(s.ledgers, powercut.NewLedger([]workload.Store{cell.Store}, nil))
 	}
-	mailbox := filepath.Join(o.Dir, "mailbox.img")
-	if err := errors.Join(os.WriteFile(mailbox, nil, 0o644), os.Truncate(mailbox, mailboxBytes)); err != nil {
-		return report, err
+	if err := os.WriteFile(s.mailbox, nil, 0o644); err != nil {
+		return err
 	}
+	return os.Truncate(s.mailbox, mailboxBytes)
+}
+
+// run is all cells up to the power cut behind the last one.
+func (s *suffering) run(ctx context.Context, modules []string) (err error) {
 	// The name of a socket has to be short.
 	sockets, err := os.MkdirTemp("", "felix")
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(sockets)) }()
-	socket := filepath.Join(sockets, "qmp")
-	b := rig.Boot{
-		Kernel: o.Kernel, Guest: o.Guest, Dir: o.Dir, Name: "diskerror", Mode: ModeDiskError, Modules: modules,
-		Spec:  victim.Spec{Root: dataDir, Store: cell.Store, Fails: cell.Fails, Disk: "data", Mailbox: "mailbox"},
-		Disks: append(disks(cell.Disk, image, mailbox), "-qmp", "unix:"+rig.Escape(socket)+",server=on,wait=off"),
+	s.socket = filepath.Join(sockets, "qmp")
+	b := rig.Boot{Kernel: s.Kernel, Guest: s.Guest, Dir: s.Dir, Name: "diskerror", Mode: ModeDiskError, Modules: modules}
+	var specs []victim.Spec
+	for i, cell := range s.cells {
+		specs = append(specs, victim.Spec{
+			Root: fmt.Sprintf("%s%d", dataDir, i), Store: cell.Store, Fails: cell.Fails,
+			Disk: serial(i), Mailbox: mailboxSerial, MailPosition: mailPosition(i),
+		})
+		b.Disks = append(b.Disks, disk(cell.Disk, i, s.image(i))...)
 	}
-	reported := false
-	var armed error
-	failed, end := b.Run(ctx, rig.Listener{Event: func(_ *vm.Guest, e workload.Event) {
-		if !reported {
-			ledger.Take(e)
-		}
-	}, Other: func(guest *vm.Guest, line string) {
-		if a, ok := victim.ParseArm(line); ok {
-			if armed = arm(socket, mailbox, a); armed != nil {
-				_ = guest.Cut() // there is nothing to wait for; the error is told below
-			}
-		}
-		if r, ok := victim.ParseReport(line); ok && !reported {
-			report, reported = r, true
-			_ = guest.Cut() // one that has ended by itself needs no cut
-		}
-	}})
+	b.Spec = specs
+	b.Disks = append(b.Disks,
+		"-drive", "format=raw,if=none,id=mailbox,cache=unsafe,file="+rig.Escape(s.mailbox),
+		"-device", "nvme,drive=mailbox,serial="+mailboxSerial,
+		"-qmp", "unix:"+rig.Escape(s.socket)+",server=on,wait=off")
+	failed, end := b.Run(ctx, rig.Listener{Event: s.event, Other: s.line})
 	switch {
-	case armed != nil:
-		return report, fmt.Errorf("making the disk fail: %w", armed)
-	case !reported:
-		return report, errors.Join(errors.New("the program in the guest reported nothing"), failed, end)
+	case s.armed != nil:
+		return fmt.Errorf("making the disk of %s fail: %w", s.cells[len(s.rows)].Store.Name, s.armed)
+	case len(s.rows) < len(s.cells):
+		return errors.Join(failed, end)
+	default:
+		return b.Clean()
 	}
-	return report, b.Clean()
 }
 
-// arm makes the disk fail, and then says so in the mailbox.
-func arm(socket, mailbox string, a victim.Arm) error {
-	m, err := dialMonitor(socket)
+func (s *suffering) event(_ *vm.Guest, e workload.Event) {
+	if len(s.rows) < len(s.cells) {
+		s.ledgers[len(s.rows)].Take(e)
+	}
+}
+
+// line arms the disk that a line asks for, and takes a report; power is cut after the
+// last one.
+func (s *suffering) line(guest *vm.Guest, line string) {
+	i := len(s.rows)
+	if i == len(s.cells) {
+		return
+	}
+	if a, ok := victim.ParseArm(line); ok {
+		if s.armed = s.arm(i, a); s.armed != nil {
+			_ = guest.Cut() // there is nothing to wait for; the error is told by run
+		}
+	}
+	report, ok := victim.ParseReport(line)
+	if !ok {
+		return
+	}
+	cell := s.cells[i]
+	row := Row{Cell: cell, Kernel: s.Kernel.Release, Report: report, Promised: s.ledgers[i].Promised(), Findings: judge(cell, report)}
+	s.rows = append(s.rows, row)
+	s.progress("%s: %s, %s, %s, %d findings", cell.Store.Name, report.Errno, poisonedText(report), operationText(report), len(row.Findings))
+	if len(s.rows) == len(s.cells) {
+		_ = guest.Cut() // one that has ended by itself needs no cut
+	}
+}
+
+// arm makes a disk fail, and then says so in the mailbox.
+func (s *suffering) arm(i int, a victim.Arm) error {
+	m, err := dialMonitor(s.socket)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.fail(a.Blocks), m.close()); err != nil {
+	if err := errors.Join(m.fail(i, a.Blocks), m.close()); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(mailbox, os.O_WRONLY, 0)
+	f, err := os.OpenFile(s.mailbox, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(victim.ArmedText)
+	_, err = f.WriteAt([]byte(victim.ArmedText), mailPosition(i))
 	return errors.Join(err, f.Close())
 }
 
-// disks are the emulator's arguments for the data's disk and the mailbox.
-func disks(kind, image, mailbox string) []string {
-	device := "nvme,drive=disk,serial=data"
+func serial(i int) string { return fmt.Sprintf("data%d", i) }
+
+const mailboxSerial = "mailbox"
+
+func mailPosition(i int) int64 { return int64(i) * blockBytes }
+
+// disk is the emulator's arguments for the disk of a cell.
+func disk(kind string, i int, image string) []string {
+	device := fmt.Sprintf("nvme,drive=%s,serial=%s", nodeDisk(i), serial(i))
 	if kind == Virtio {
-		device = "virtio-blk-pci,drive=disk,serial=data,write-cache=on"
+		device = fmt.Sprintf("virtio-blk-pci,drive=%s,serial=%s,write-cache=on", nodeDisk(i), serial(i))
 	}
 	return []string{
-		"-blockdev", "driver=file,node-name=" + nodeImage + ",cache.no-flush=on,filename=" + rig.Escape(image),
-		"-blockdev", "driver=raw,node-name=" + nodeDisk + ",file=" + nodeImage,
+		"-blockdev", fmt.Sprintf("driver=file,node-name=%s,cache.no-flush=on,filename=%s", nodeImage(i), rig.Escape(image)),
+		"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file=%s", nodeDisk(i), nodeImage(i)),
 		"-device", device,
-		"-drive", "format=raw,if=none,id=mailbox,cache=unsafe,file=" + rig.Escape(mailbox),
-		"-device", "nvme,drive=mailbox,serial=mailbox",
 	}
 }
 
@@ -238,7 +281,7 @@ func judge(c Cell, r victim.Report) (found []string) {
 	claim(r.Acknowledged == 0, "%d appends were acknowledged afterwards", r.Acknowledged)
 	claim(r.Refused > 0 && r.Odd == 0, "%d appends were refused as poisoned, %d ended otherwise", r.Refused, r.Odd)
 	claim(r.File != "", "no operation is known to have failed")
-	claim(r.Again == 0, "%d durable writes and flushes of %s after it failed", r.Again, r.File)
+	claim(r.Again == 0, "%d durable writes and flushes of files after one of theirs failed, %s first", r.Again, r.File)
 	return found
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,13 +15,13 @@ import (
 	"felix.local/felix/test/matrix/plan"
 )
 
-// sufferDiskErrors is the mode "disk-error": the program whose disk begins to fail. Both
-// disks are named by their serial numbers.
+// sufferDiskErrors is the mode "disk-error": the program whose disk begins to fail, again
+// and again, each time with another disk.
 func sufferDiskErrors(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("disk-error takes the path of a specification")
+		return errors.New("disk-error takes the path of a specification")
 	}
-	spec, err := victim.Read(args[0])
+	specs, err := victim.Read(args[0])
 	if err != nil {
 		return err
 	}
@@ -28,14 +29,19 @@ func sufferDiskErrors(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	data, mailbox := disks[spec.Disk], disks[spec.Mailbox]
-	if data == "" || mailbox == "" {
-		return fmt.Errorf("a disk is missing among %v", disks)
+	for _, spec := range specs {
+		data, mailbox := disks[spec.Disk], disks[spec.Mailbox]
+		if data == "" || mailbox == "" {
+			return fmt.Errorf("%s or %s is missing among %v", spec.Disk, spec.Mailbox, disks)
+		}
+		if err := mountDisk(plan.Mount{Device: data, Filesystem: "ext4", Dir: spec.Root}); err != nil {
+			return err
+		}
+		if err := victim.Run(ctx, spec, os.Stdout, func() error { return mail(mailbox, spec.MailPosition) }); err != nil {
+			return fmt.Errorf("%s: %w", spec.Store.Name, err)
+		}
 	}
-	if err := mountDisk(plan.Mount{Device: data, Filesystem: "ext4", Dir: spec.Root}); err != nil {
-		return err
-	}
-	return victim.Run(ctx, spec, os.Stdout, func() error { return mail(mailbox) })
+	return nil
 }
 
 // mailArrives is how long the host may take to make a disk fail.
@@ -43,7 +49,7 @@ const mailArrives = time.Minute
 
 // mail waits until the mailbox says that the disk fails. Nothing tells of bytes that
 // change on a disk, so they are looked at, past the page cache.
-func mail(disk string) error {
+func mail(disk string, position int64) error {
 	fd, err := unix.Open(disk, unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("%s: %w", disk, err)
@@ -54,7 +60,7 @@ func mail(disk string) error {
 		return err
 	}
 	for until := time.Now().Add(mailArrives); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if _, err := unix.Pread(fd, page, 0); err != nil {
+		if _, err := unix.Pread(fd, page, position); err != nil {
 			return fmt.Errorf("%s: %w", disk, err)
 		}
 		if strings.HasPrefix(string(page), victim.ArmedText) {

@@ -15,6 +15,7 @@ import (
 	"felix.local/felix/engine"
 	"felix.local/felix/fallback"
 	"felix.local/felix/internal/faultdisk"
+	"felix.local/felix/journal"
 	"felix.local/felix/segment"
 	"felix.local/felix/test/matrix/powercut/workload"
 	"felix.local/felix/uring"
@@ -139,7 +140,7 @@ func (v *victim) target() (Arm, error) {
 	case v.spec.Fails == Flush:
 		return Arm{}, nil
 	case v.spec.Fails == Write && v.spec.Store.Journal == "require":
-		blocks, err := directoryBlocks(filepath.Join(v.root(), ".journal"))
+		blocks, err := directoryBlocks(filepath.Join(v.root(), journal.DirName))
 		return Arm{Blocks: blocks}, err
 	}
 	segments := v.logs[0].Segments()
@@ -201,28 +202,40 @@ func (v *victim) meet(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// account reads the record of what was asked of the disk: the first operation on the
-// data path that failed, and what of its file was to be made durable after it.
+// account reads the record of what was asked of the disk: which operation on a segment or
+// the journal failed first, and what of the files that failed was to be made durable
+// after they did.
 func (v *victim) account(r *Report) {
 	const durable = faultdisk.WriteDsync | faultdisk.Flush | faultdisk.FlushAll
+	failed := make(map[string]faultdisk.Event) // the first of each file
+	var first faultdisk.Event
 	log := v.disk.Log(faultdisk.Writes | faultdisk.Flushes)
-	first := -1
-	for i, e := range log {
-		if e.Err != nil && e.End != 0 && (first < 0 || e.End < log[first].End) {
-			first = i
+	for _, e := range log {
+		if e.Err == nil || !holdsRecords(e.Path) {
+			continue
+		}
+		if known, ok := failed[e.Path]; !ok || e.End < known.End {
+			failed[e.Path] = e
+		}
+		if first.Err == nil || e.End < first.End {
+			first = e
 		}
 	}
-	if first < 0 {
+	if first.Err == nil {
 		return
 	}
-	failed := log[first]
-	r.File, r.Operation = failed.Path, failed.Kind.String()
-	if name, err := filepath.Rel(v.root(), failed.Path); err == nil {
+	r.File, r.Operation = first.Path, first.Kind.String()
+	if name, err := filepath.Rel(v.root(), first.Path); err == nil {
 		r.File = name
 	}
 	for _, e := range log {
-		if e.Path == failed.Path && e.Kind&durable != 0 && failed.Before(e) {
+		if known, ok := failed[e.Path]; ok && e.Kind&durable != 0 && known.Before(e) {
 			r.Again++
 		}
 	}
+}
+
+// holdsRecords says that a file is a segment or one of the journal's.
+func holdsRecords(path string) bool {
+	return filepath.Ext(path) == ".log" || filepath.Base(filepath.Dir(path)) == journal.DirName
 }

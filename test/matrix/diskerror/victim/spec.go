@@ -28,18 +28,19 @@ type Spec struct {
 	Root  string         `json:"root"`
 	Store workload.Store `json:"store"`
 	Fails Fails          `json:"fails"`
-	// Disk is the data's device file, or "serial:" and its serial number, and Mailbox
-	// the device of a disk that says ArmedText once the disk fails.
-	Disk    string `json:"disk"`
-	Mailbox string `json:"mailbox"`
+	// Disk and Mailbox are serial numbers: of the disk to be mounted on Root, and of one
+	// that says ArmedText at MailPosition, in bytes, once the other fails.
+	Disk         string `json:"disk"`
+	Mailbox      string `json:"mailbox"`
+	MailPosition int64  `json:"mail_position"`
 }
 
 // ArmedText is what the host writes to the mailbox.
 const ArmedText = "the disk fails now"
 
-// Read reads a Spec from a file.
-func Read(path string) (Spec, error) {
-	var s Spec
+// Read reads Specs, to be carried out one after the other, from a file.
+func Read(path string) ([]Spec, error) {
+	var s []Spec
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(b, &s)
@@ -79,9 +80,9 @@ type Report struct {
 	Acknowledged int `json:"acknowledged"`
 	Refused      int `json:"refused"`
 	Odd          int `json:"odd"`
-	// File is whose operation failed first, and Operation what it was. Again counts
-	// durable writes and flushes of that file that were begun after it failed, until
-	// the store was closed.
+	// File is the segment, or the file of the journal, whose operation failed first, and
+	// Operation what that was. Again counts durable writes and flushes of such files
+	// that were begun after one of that file failed, until the store was closed.
 	File      string `json:"file"`
 	Operation string `json:"operation"`
 	Again     int    `json:"again"`
