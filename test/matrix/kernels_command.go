@@ -69,14 +69,18 @@ func (c *kernelsCommand) Run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		table.Rows = append(table.Rows, row)
+		if err := c.add(&table, row); err != nil {
+			return err
+		}
 	}
 	for _, want := range wants {
 		row, err := c.kernel(ctx, want, p, work)
 		if err != nil {
 			return err
 		}
-		table.Rows = append(table.Rows, row)
+		if err := c.add(&table, row); err != nil {
+			return err
+		}
 	}
 	table.judge(least)
 	return c.report(&table)
@@ -134,23 +138,37 @@ func (c *kernelsCommand) kernel(ctx context.Context, want vm.Want, p programs, w
 	return row, err
 }
 
-// report prints the tables, and ends with what failed.
-func (c *kernelsCommand) report(t *Table) error {
-	text := t.markdown()
-	fmt.Print(text)
+// add takes a row in and writes what there is so far: a whole run takes long, and may be
+// interrupted.
+func (c *kernelsCommand) add(t *Table, row Row) error {
+	for _, f := range row.failures() {
+		say("FAILED: %s", f)
+	}
+	t.Rows = append(t.Rows, row)
+	return c.save(t)
+}
+
+func (c *kernelsCommand) save(t *Table) error {
 	if c.Markdown != "" {
-		if err := os.WriteFile(c.Markdown, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(c.Markdown, []byte(t.markdown()), 0o644); err != nil {
 			return err
 		}
 	}
-	if c.JSON != "" {
-		b, err := json.MarshalIndent(t, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(c.JSON, append(b, '\n'), 0o644); err != nil {
-			return err
-		}
+	if c.JSON == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.JSON, append(b, '\n'), 0o644)
+}
+
+// report prints the tables, and ends with what failed.
+func (c *kernelsCommand) report(t *Table) error {
+	fmt.Print(t.markdown())
+	if err := c.save(t); err != nil {
+		return err
 	}
 	failures := t.failures()
 	for _, f := range failures {

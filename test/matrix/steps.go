@@ -43,16 +43,16 @@ func (p place) steps(number string, d denial, demo bool) []plan.Step {
 			MemlockBytes: d.memlock, Deny: d.deny, Sysctls: d.sysctls, Seconds: secondsMax,
 		}
 	}
-	steps := []plan.Step{step(stepDoctor, felixd, "doctor", "--json", "--samples", "4", "--dir", path.Join(dir, stepDoctor))}
+	steps := []plan.Step{step(stepDoctor, felixd, "doctor", "--json", "--samples", "2", "--dir", path.Join(dir, stepDoctor))}
 	if demo {
-		steps = append(steps, step(stepDemo, felixd, "demo", "--json", "--cycles", "1", "--acks", "50", "--dir", path.Join(dir, stepDemo)))
+		steps = append(steps, step(stepDemo, felixd, "demo", "--json", "--cycles", "1", "--acks", "20", "--dir", path.Join(dir, stepDemo)))
 	}
 	return append(steps, step(stepWorkload, p.guest, stepWorkload, felixd, path.Join(dir, stepWorkload)))
 }
 
-// secondsMax is how long a step may take: ten times what the slowest takes on two busy
-// processors under emulation.
-const secondsMax = 300
+// secondsMax is how long a step may take: many times what the slowest takes under
+// emulation on two busy processors.
+const secondsMax = 600
 
 // conformanceName is the name of a step that checks a backend.
 func conformanceName(backend string) string { return "conformance of the " + backend }
@@ -62,7 +62,7 @@ func (p place) conformanceSteps() []plan.Step {
 	for _, c := range conformance() {
 		steps = append(steps, plan.Step{
 			Name: conformanceName(c.name), Dir: path.Join(p.dir, "conformance-"+c.name), Seconds: secondsMax,
-			Argv: []string{path.Join(p.bin, c.program), "-test.v", "-test.run=^" + c.test + "$", "-test.timeout=5m"},
+			Argv: []string{path.Join(p.bin, c.program), "-test.v", "-test.run=^" + c.test + "$", "-test.timeout=9m"},
 		})
 	}
 	return steps

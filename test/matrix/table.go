@@ -85,19 +85,25 @@ func (t *Table) judge(kernelsMin int) {
 // failures are all problems, each with its place.
 func (t *Table) failures() []string {
 	failures := slices.Clone(t.Problems)
-	for _, r := range t.Rows {
-		for _, p := range r.Problems {
+	for i := range t.Rows {
+		failures = append(failures, t.Rows[i].failures()...)
+	}
+	return failures
+}
+
+func (r *Row) failures() []string {
+	var failures []string
+	for _, p := range r.Problems {
+		failures = append(failures, r.Name+": "+p)
+	}
+	for _, c := range r.Cells {
+		for _, p := range c.Problems {
+			failures = append(failures, fmt.Sprintf("%s, %s, %s: %s", r.Name, c.Filesystem, c.Denial, p))
+		}
+	}
+	for _, c := range r.Conformance {
+		for _, p := range c.Problems {
 			failures = append(failures, r.Name+": "+p)
-		}
-		for _, c := range r.Cells {
-			for _, p := range c.Problems {
-				failures = append(failures, fmt.Sprintf("%s, %s, %s: %s", r.Name, c.Filesystem, c.Denial, p))
-			}
-		}
-		for _, c := range r.Conformance {
-			for _, p := range c.Problems {
-				failures = append(failures, r.Name+": "+p)
-			}
 		}
 	}
 	return failures

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type runner struct {
 	program string
 	// root says that users and sysctls can be changed.
 	root bool
+	// sysctls is the directory in which sysctls are files; empty is the system's.
+	sysctls string
 }
 
 // runOnHost is the mode "run": the steps on a machine that is running already.
@@ -77,7 +80,7 @@ func (r *runner) step(ctx context.Context, s plan.Step) plan.Result {
 		result.Skipped = "another user or a sysctl needs root"
 		return result
 	}
-	restore, err := setSysctls(sysctlDir, s.Sysctls)
+	restore, err := setSysctls(cmp.Or(r.sysctls, sysctlDir), s.Sysctls)
 	if skip := (*skipError)(nil); errors.As(err, &skip) {
 		result.Skipped = skip.Error()
 	} else if err != nil {
@@ -126,7 +129,7 @@ func (r *runner) execute(ctx context.Context, s plan.Step, result *plan.Result) 
 	started := time.Now()
 	err := cmd.Run()
 	result.Seconds = time.Since(started).Seconds()
-	result.Stdout, result.Stderr = out.String(), complaints.String()
+	result.Stdout, result.Stderr = out.kept.String(), complaints.kept.String()
 	if cmd.Process != nil {
 		// Those of the group that outlived the program; there are none as a rule.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -168,13 +171,13 @@ func makeDir(dir string, owner uint32) error {
 
 // capped keeps the first bytes written to it and swallows the rest.
 type capped struct {
-	bytes.Buffer
-	max int
+	kept bytes.Buffer
+	max  int
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if room := c.max - c.Len(); room > 0 {
-		c.Buffer.Write(p[:min(room, len(p))])
+	if room := c.max - c.kept.Len(); room > 0 {
+		c.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }

@@ -31,10 +31,9 @@ type writeRun struct {
 func writeRuns() []writeRun {
 	return []writeRun{
 		{"on_commit", 200, 7, 128, 4096, "on_commit"},
-		{"on_commit", 90, 1, 128, 8192, "on_commit"},
-		{"none", 600, 16, 700, 32768, "none"},
-		{"periodic", 300, 1, 34, 4096, "periodic"},
-		{"large", 12, 3, 200_000, 1 << 20, "on_commit"},
+		{"on_commit", 60, 1, 128, 8192, "on_commit"},
+		{"none", 300, 16, 700, 32768, "none"},
+		{"periodic", 200, 1, 34, 4096, "periodic"},
 	}
 }
 
