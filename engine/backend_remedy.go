@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -160,11 +159,6 @@ func raiseThreads(now ThreadLimits, most int) string {
 	default:
 		return "raise " + user + " and " + group + " " + enough
 	}
-}
-
-// threadsFor is the least limit of threads that leaves room for workers.
-func threadsFor(workers int) uint64 {
-	return uint64(workers) * workersShare * uint64(runtime.GOMAXPROCS(0)+threadsBeside)
 }
 
 // unbounded says that nobody may bound the workers of a ring, or nothing. A kernel

@@ -63,8 +63,8 @@ func denialRows() []denialRow {
 		}
 		return m
 	}
-	oneThread := 3 * (runtime.GOMAXPROCS(0) + 2)
-	enough := fmt.Sprintf("to at least %d, or %d for all 64 workers", oneThread, 64*oneThread)
+	threads := runtime.GOMAXPROCS(0) + 14 // those of the program, without workers
+	enough := fmt.Sprintf("to at least %d, or %d for all 64 workers", 2*threads, 65*threads)
 	const forbidden = "no io_uring: io_uring_setup: operation not permitted"
 	return []denialRow{
 		{

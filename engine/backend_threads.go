@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -89,25 +90,29 @@ func threadCount(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-const (
-	// workersShare: one part of so many of the limit is for the kernel's workers.
-	workersShare = 3
-	// threadsBeside are threads that the loop of a ring may come by besides those
-	// that run Go code at once.
-	threadsBeside = 2
-)
+// goThreads is how many threads this program comes to without the workers of either
+// backend, under load: those that run Go code, those inside inline operations, and some
+// that wait in the kernel for other reasons.
+func goThreads() uint64 { return uint64(runtime.GOMAXPROCS(0) + inlineMax + threadsBeside) }
+
+// threadsBeside are the timer of the runtime, the poller, signals, and files that are
+// opened, read and removed.
+const threadsBeside = 6
+
+// beyondGo is what the limit leaves when this program has its threads.
+func (l ThreadLimits) beyondGo() uint64 { return l.Least() - min(l.Least(), goThreads()) }
 
 // ringWorkers is how many kernel workers each thread that submits to a ring may
-// have, at most most; 0 is no room. A third of the limit is for them. The loop of the ring moves
-// between the threads that run Go code, and every one it was on keeps its workers.
-func (l ThreadLimits) ringWorkers(most int) int {
-	return atMost(most, l.Least()/threadsFor(1))
-}
+// have, at most most; 0 is no room. The loop of the ring moves between the threads
+// that run Go code, whichever those are, and every one it was on keeps its workers
+// for some seconds. So there is room for as many on each.
+func (l ThreadLimits) ringWorkers(most int) int { return atMost(most, l.beyondGo()/goThreads()) }
 
-// poolWorkers is how many threads the pool may block, at most most: a quarter of
-// the limit.
-func (l ThreadLimits) poolWorkers(most int) int {
-	return max(1, atMost(most, l.Least()/4))
-}
+// threadsFor is the least limit that leaves room for so many workers behind a ring.
+func threadsFor(workers int) uint64 { return uint64(workers+1) * goThreads() }
+
+// poolWorkers is how many threads the pool may block, at most most: half of what the
+// limit leaves.
+func (l ThreadLimits) poolWorkers(most int) int { return max(1, atMost(most, l.beyondGo()/2)) }
 
 func atMost(most int, n uint64) int { return int(min(uint64(max(most, 0)), n)) }

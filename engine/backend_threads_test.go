@@ -3,7 +3,6 @@ package engine
 import (
 	"math"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -69,19 +68,26 @@ func TestTheLeastLimitOfControlGroupsIsFound(t *testing.T) {
 
 // TestWorkersLeaveRoomForTheProcess: a Go program that cannot start a thread ends.
 func TestWorkersLeaveRoomForTheProcess(t *testing.T) {
-	visited := uint64(runtime.GOMAXPROCS(0) + 2)
-	for _, limit := range []uint64{1, 2, 10, 12, 100, 1000, 32768, math.MaxUint64} {
+	own := goThreads()
+	for _, limit := range []uint64{1, 2, own, own + 3, 2*own - 1, 2 * own, 100, 1000, 32768, math.MaxUint64} {
 		for _, l := range []ThreadLimits{{User: limit, Cgroup: math.MaxUint64}, {User: math.MaxUint64, Cgroup: limit}} {
 			ring, pool := l.ringWorkers(64), l.poolWorkers(32)
-			if uint64(ring)*visited > limit/3 && ring > 0 {
-				t.Errorf("%v: %d kernel workers on each of %d threads", l, ring, visited)
+			if ring > 0 && own+uint64(ring)*own > limit {
+				t.Errorf("%v: %d kernel workers on each of %d threads", l, ring, own)
 			}
-			if pool > 1 && uint64(pool) > limit/4 {
+			if pool > 1 && own+uint64(pool) > limit {
 				t.Errorf("%v: %d pool workers", l, pool)
 			}
-			if pool < 1 || ring > 64 || pool > 32 {
+			if pool < 1 || ring > 64 || pool > 32 || (ring > 0) != (limit >= 2*own) {
 				t.Errorf("%v: %d pool workers, %d kernel workers", l, pool, ring)
 			}
+		}
+	}
+	for workers := 1; workers <= 64; workers++ {
+		enough := ThreadLimits{User: threadsFor(workers), Cgroup: math.MaxUint64}
+		short := ThreadLimits{User: threadsFor(workers) - 1, Cgroup: math.MaxUint64}
+		if enough.ringWorkers(64) != workers || short.ringWorkers(64) != workers-1 {
+			t.Errorf("a limit of %d is said to be enough for %d workers and gives %d", enough.User, workers, enough.ringWorkers(64))
 		}
 	}
 	none := ThreadLimits{User: math.MaxUint64, Cgroup: math.MaxUint64}
@@ -91,8 +97,7 @@ func TestWorkersLeaveRoomForTheProcess(t *testing.T) {
 }
 
 func TestBothBackendsObeyTheLimitOfThreads(t *testing.T) {
-	visited := uint64(runtime.GOMAXPROCS(0) + 2)
-	limits := ThreadLimits{User: 9 * visited, Cgroup: math.MaxUint64}
+	limits := ThreadLimits{User: threadsFor(3), Cgroup: math.MaxUint64}
 	asked := 0
 	system := backendSystem{
 		kernel:  func() kernelID { return kernelID{release: "6.12.0"} },
@@ -116,7 +121,7 @@ func TestBothBackendsObeyTheLimitOfThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := pool.Stats().InFlightMax, int(limits.User/4); got != want {
+	if got, want := pool.Stats().InFlightMax, min(DefaultPoolWorkers, int(limits.beyondGo()/2)); got != want {
 		t.Errorf("the pool has %d workers, want %d", got, want)
 	}
 	if err := pool.Close(); err != nil {

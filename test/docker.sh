@@ -345,10 +345,26 @@ done
 holds "plain: the health check answers" "$health" healthy
 stop plain
 
+# crowd NAME BACKEND ARGS... has 64 publishers on 8 logs under limits. A thread that cannot
+# be had is the end of a Go program.
+crowd() {
+  local name=$1 backend=$2 out status=0
+  shift 2
+  out=$(run "$@" "$tag" log bench --dir /data/bench --concurrency 64 --logs 8 --records 3000 --warmup-records 100 --fsync on_commit --json 2>"$work/stderr") || status=$?
+  if [ "$status" = 0 ]; then
+    holds "$name: 64 publishers on 8 logs get through, on the $backend" "$out" '"backend":"'"$backend"
+  else
+    fail "$name: 64 publishers on 8 logs: exit code $status, $(head -c 300 "$work/stderr")"
+  fi
+}
+
 # A limit that leaves each thread one worker of the kernel, and one that leaves none.
-cpus=$(nproc)
-few=$((3 * (cpus + 2) + 3))
-none=$((3 * (cpus + 2) - 1))
+own=$(($(nproc) + 14))
+few=$((2 * own + 3))
+none=$((2 * own - 1))
+crowd "pids-$few" ring "${confined[@]}" --pids-limit "$few"
+crowd "pids-$none" pool "${confined[@]}" --pids-limit "$none"
+crowd "pids-$own" pool "${confined[@]}" --pids-limit "$own"
 limited "pids-$few" ring "${confined[@]}" --no-healthcheck --pids-limit "$few"
 stop "pids-$few"
 limited "pids-$none" pool "${confined[@]}" --no-healthcheck --pids-limit "$none"
