@@ -78,6 +78,15 @@ dpkg --purge felixd
 test ! -e /etc/felix/felix.env
 test -e /var/lib/felix/log
 getent passwd felix
+
+# Where systemd's tool is not, adduser makes the user.
+if command -v adduser && tool=$(command -v systemd-sysusers); then
+  userdel felix
+  mv "$tool" /tmp/
+  dpkg -i felixd_*.deb
+  test "$(getent passwd felix | cut -d: -f6)" = /var/lib/felix
+  getent group felix
+fi
 `
 
 func (p packages) checkInstallation(t *testing.T) {
