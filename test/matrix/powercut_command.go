@@ -32,8 +32,8 @@ type powercutCommand struct {
 	crashFlags
 	Row          []string `name:"row" default:"6.12" placeholder:"NAME" help:"these kernels."`
 	Backend      []string `name:"backend" enum:"ring,pool" default:"ring,pool" help:"these backends."`
-	Cuts         int      `name:"cuts" default:"20" placeholder:"N" help:"power cuts during appends, per backend; each is one of all its modes."`
-	RecoveryCuts int      `name:"recovery-cuts" default:"5" placeholder:"N" help:"power cuts during recovery, per backend."`
+	Cuts         int      `name:"cuts" default:"20" placeholder:"N" help:"power cuts during appends; each is one of every mode and backend."`
+	RecoveryCuts int      `name:"recovery-cuts" default:"5" placeholder:"N" help:"power cuts during recovery."`
 	Moments      int      `name:"moments" default:"44" placeholder:"N" help:"moments of the disk's log of writes at which its power is cut, each with three fates of its cache; 0: none."`
 	Appends      int      `name:"appends" default:"15" placeholder:"N" help:"appends of each publisher while the disk logs."`
 	Seed         uint64   `name:"seed" placeholder:"N" help:"where power is cut; drawn and printed by default."`
@@ -62,12 +62,10 @@ func (c *powercutCommand) Run(ctx context.Context) error {
 
 func (c *powercutCommand) run(ctx context.Context, o powercut.Options, report *powercut.Report) error {
 	if c.Cuts+c.RecoveryCuts > 0 {
-		for _, backend := range c.Backend {
-			rows, err := powercut.Cuts(ctx, o, backend)
-			report.Cuts = append(report.Cuts, rows...)
-			if err != nil {
-				return err
-			}
+		rows, err := powercut.Cuts(ctx, o)
+		report.Cuts = append(report.Cuts, rows...)
+		if err != nil {
+			return err
 		}
 	}
 	if c.Moments == 0 {

@@ -73,7 +73,7 @@ func TestTheTableShowsWhatIsNotAsRequired(t *testing.T) {
 	}}
 	text := r.Markdown()
 	for _, want := range []string{
-		"| 6.12 | nvme | write of the records | on_commit | ring | require | write_dsync, journal | ENODATA | the store | 0 | 40 | 0 | 61 | 62 | yes |",
+		"| 6.12 | nvme | write of the records | on_commit | ring | require | write_dsync, journal | ENODATA | both logs | 0 | 40 | 0 | 61 | 62 | yes |",
 		"| none |  | **no** | 0 | 0 | 0 | 0 | 0 | **no** |",
 	} {
 		if !strings.Contains(text, want) {

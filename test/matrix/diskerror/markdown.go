@@ -84,7 +84,7 @@ func operationText(r victim.Report) string {
 func poisonedCell(r victim.Report) string {
 	switch {
 	case r.Poisoned && r.Other:
-		return "the store"
+		return "both logs"
 	case r.Poisoned:
 		return "the log"
 	default:

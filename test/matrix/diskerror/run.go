@@ -288,7 +288,7 @@ func judge(c Cell, r victim.Report) (found []string) {
 func poisonedText(r victim.Report) string {
 	switch {
 	case r.Other:
-		return "poisoned with all of its store"
+		return "both logs poisoned"
 	case r.Poisoned:
 		return "poisoned"
 	default:

@@ -46,23 +46,24 @@ type cutter struct {
 	disk   []string
 }
 
-// Cuts runs all power cuts of one backend on one disk, and a last start that only looks.
+// Cuts runs all power cuts, on one disk, and a last start that only looks. Every start has
+// the stores of all modes and backends open at once, so that each cut is one of each.
 // At a finding it stops with an error, and what was found is in the rows, unless
 // Options.Lie asks for findings.
-func Cuts(ctx context.Context, o Options, backend string) ([]Row, error) {
-	c := &cutter{Options: o, stores: o.stores(backend), rows: make(map[string]*Row)}
-	c.chance = rand.New(rand.NewPCG(o.Seed, uint64(len(backend))<<8|uint64(backend[0])))
+func Cuts(ctx context.Context, o Options) ([]Row, error) {
+	c := &cutter{Options: o, stores: o.allStores(), rows: make(map[string]*Row)}
+	c.chance = rand.New(rand.NewPCG(o.Seed, 0))
 	c.ledger = NewLedger(c.stores, nil)
 	for _, s := range c.stores {
 		c.rows[s.Name] = &Row{Kernel: o.Kernel.Release, Store: s}
 	}
-	image := o.path("cuts-" + backend + ".img")
+	image := o.path("cuts.img")
 	if err := vm.MakeDisk(ctx, image, cutDiskBytes, "ext4", rig.MkfsOptions()...); err != nil {
 		return nil, err
 	}
 	c.disk = nvme(image)
 	for _, recovering := range c.order() {
-		if err := c.cut(ctx, "cuts-"+backend, recovering); err != nil {
+		if err := c.cut(ctx, "cuts", recovering); err != nil {
 			return c.result(), fmt.Errorf("%w; the disk is %s", err, image)
 		}
 		if c.found() && !o.Lie {
@@ -71,7 +72,7 @@ func Cuts(ctx context.Context, o Options, backend string) ([]Row, error) {
 	}
 	var err error
 	if !c.found() || o.Lie {
-		err = c.look(ctx, "cuts-"+backend+"-last")
+		err = c.look(ctx, "cuts-last")
 	}
 	if c.found() && !o.Lie {
 		err = errors.Join(err, fmt.Errorf("something was found; the disk is %s", image))

@@ -91,10 +91,10 @@ func (r Report) cutsMarkdown(b *strings.Builder) {
 		return
 	}
 	b.WriteString(`
-The emulator is killed while a guest appends, on one disk per backend again and again; the
-next start recovers, reads everything back and goes on. Each kill is a power cut of the
-four stores that the guest has open, and counts once for each. *Appends* are the
-acknowledgements the host saw before the kills. *Promised* is what was acknowledged under
+The emulator is killed while a guest appends, on one disk again and again; the next start
+recovers, reads everything back and goes on. The guest has a store of each row open and
+appends to all of them at once, so each kill is a power cut of every row, and counts once
+in each. *Appends* are the acknowledgements the host saw before the kills. *Promised* is what was acknowledged under
 ` + "`on_commit`" + `, and in every mode what the log had reported durable. What is there has to
 be a prefix without a gap, payload by payload.
 

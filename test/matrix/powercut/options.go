@@ -19,8 +19,8 @@ type Options struct {
 	Dir string
 	// Backends are ring, pool or both.
 	Backends []string
-	// Cuts are the power cuts during appends per backend, RecoveryCuts those while the
-	// stores are being opened.
+	// Cuts are the power cuts during appends, RecoveryCuts those while the stores are
+	// being opened.
 	Cuts, RecoveryCuts int
 	// Moments are the moments at which Replay cuts, each with every fate of the cache.
 	Moments int
@@ -39,7 +39,7 @@ func (o Options) progress(format string, args ...any) {
 	}
 }
 
-// Stores are the combinations of modes on one backend.
+// stores are the combinations of modes on one backend.
 func (o Options) stores(backend string) []workload.Store {
 	var stores []workload.Store
 	for _, s := range []workload.Store{
@@ -67,6 +67,14 @@ const (
 	ModeAppend = "append"
 	ModeImages = "images"
 )
+
+// allStores are those of all backends.
+func (o Options) allStores() (stores []workload.Store) {
+	for _, backend := range o.Backends {
+		stores = append(stores, o.stores(backend)...)
+	}
+	return stores
+}
 
 // boot is one start of the machine in a mode.
 func (o Options) boot(name, mode string, spec workload.Spec) rig.Boot {

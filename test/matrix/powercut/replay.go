@@ -52,10 +52,7 @@ const (
 // Replay runs the program once over a disk that logs its writes, and looks at what the
 // disk may hold at many moments.
 func Replay(ctx context.Context, o Options) (ReplayResult, error) {
-	var stores []workload.Store
-	for _, backend := range o.Backends {
-		stores = append(stores, o.stores(backend)...)
-	}
+	stores := o.allStores()
 	fresh, err := o.record(ctx, stores)
 	if err != nil {
 		return ReplayResult{}, err

@@ -46,6 +46,9 @@ func Run(ctx context.Context, spec Spec, out io.Writer, wait func() error) error
 			}
 		}
 	}
+	if err := v.settle(ctx); err != nil {
+		return fmt.Errorf("before the disk fails: %w", err)
+	}
 	arm, err := v.target()
 	if err != nil {
 		return err
@@ -125,9 +128,23 @@ func (v *victim) append(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range []workload.Event{{Kind: workload.Acked, Bound: result.Last}, {Kind: workload.Durable, Bound: l.DurableOffset()}} {
-		e.Store, e.Log = v.spec.Store.Name, shape.Log
-		if _, err := fmt.Fprintln(v.out, e); err != nil {
+	return errors.Join(v.tell(i, workload.Acked, result.Last), v.tell(i, workload.Durable, l.DurableOffset()))
+}
+
+func (v *victim) tell(i int, kind workload.Kind, bound uint64) error {
+	e := workload.Event{Kind: kind, Store: v.spec.Store.Name, Log: v.shapes[i].Log, Bound: bound}
+	_, err := fmt.Fprintln(v.out, e)
+	return err
+}
+
+// settle waits until the disk has everything, under periodic too, so that something is
+// promised in every mode.
+func (v *victim) settle(ctx context.Context) error {
+	for i, l := range v.logs {
+		if err := l.WaitDurable(ctx, l.TailOffset()-1); err != nil {
+			return err
+		}
+		if err := v.tell(i, workload.Durable, l.DurableOffset()); err != nil {
 			return err
 		}
 	}
