@@ -52,7 +52,8 @@ type Options struct {
 	// Simulated.
 	Bubble bubble.Runner
 	// Workers is how many workloads run together. Default: as many as there are
-	// processors.
+	// processors, and on real files four times as many, since they wait for the device
+	// most of the time.
 	Workers int
 	// FailuresKept bounds the failures in the result. Default 20.
 	FailuresKept int
@@ -66,7 +67,10 @@ type Options struct {
 	files    device.FS
 }
 
-const defaultFailuresKept = 20
+const (
+	defaultFailuresKept = 20
+	waitingWorkers      = 4
+)
 
 func (o Options) withDefaults() Options {
 	if o.Seeds == 0 {
@@ -93,6 +97,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
+		if o.Host != Simulated {
+			o.Workers *= waitingWorkers
+		}
 	}
 	if o.FailuresKept == 0 {
 		o.FailuresKept = defaultFailuresKept
