@@ -230,6 +230,13 @@ func TestEveryPlanIsOneTheGuestTakes(t *testing.T) {
 	}
 }
 
+func TestTheCommandOfATableNamesNoPaths(t *testing.T) {
+	c := kernelsCommand{Row: []string{"6.1", hostRow}, Cache: "/somewhere", JSON: "/somewhere/else"}
+	if got, want := c.command(), "go run ./test/matrix kernels --row 6.1 --row host"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestRowsAreChosenByName(t *testing.T) {
 	for _, c := range []struct {
 		command kernelsCommand
