@@ -35,7 +35,7 @@ type powercutCommand struct {
 	Cuts         int      `name:"cuts" default:"20" placeholder:"N" help:"power cuts during appends; each is one of every mode and backend."`
 	RecoveryCuts int      `name:"recovery-cuts" default:"5" placeholder:"N" help:"power cuts during recovery."`
 	Moments      int      `name:"moments" default:"44" placeholder:"N" help:"moments of the disk's log of writes at which its power is cut, each with three fates of its cache; 0: none."`
-	Appends      int      `name:"appends" default:"15" placeholder:"N" help:"appends of each publisher while the disk logs."`
+	Appends      int      `name:"appends" default:"25" placeholder:"N" help:"appends of each publisher while the disk logs."`
 	Seed         uint64   `name:"seed" placeholder:"N" help:"where power is cut; drawn and printed by default."`
 	Lie          bool     `name:"lie" help:"check of the checker: under on_commit the guest acknowledges what is not durable, and the run fails unless records are found to be lost."`
 }

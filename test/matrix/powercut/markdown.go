@@ -113,7 +113,7 @@ func (r ReplayResult) markdown(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, `
-The program runs once over a disk that logs its writes (%d operations, %d flushes, %d with
+With `+"`on_commit`"+` alone, the program runs once over a disk that logs its writes (%d operations, %d flushes, %d with
 forced unit access). At %d moments, just before and just after a flush, images are built of
 what the disk may hold: with its cache kept, lost, or kept in part, down to sectors. %d
 writes were in the cache, summed up over the images, and %d of them left out, wholly or in
