@@ -7,6 +7,7 @@
 #   test/docker.sh                      # with the engine that runs: Docker, else Podman
 #   test/docker.sh --start              # starts a Docker engine of its own where none runs (root)
 #   test/docker.sh --image NAME         # builds nothing: the image is there
+#   test/docker.sh --binary FELIXD      # builds the last stage alone, around a program that is there
 #   BUILD_IMAGE=… RUN_IMAGE=… test/docker.sh
 #   CONTAINER_CLI="podman --runtime runc" RUN_OPTIONS="--ulimit nofile=20000:20000" test/docker.sh
 #
@@ -15,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-start= image=
+start= image= binary=
 while [ $# -gt 0 ]; do
   case $1 in
   --start) start=yes ;;
@@ -23,8 +24,12 @@ while [ $# -gt 0 ]; do
     image=$2
     shift
     ;;
+  --binary)
+    binary=$2
+    shift
+    ;;
   *)
-    echo "usage: test/docker.sh [--start] [--image NAME]" >&2
+    echo "usage: test/docker.sh [--start] [--image NAME | --binary FELIXD]" >&2
     exit 2
     ;;
   esac
@@ -150,6 +155,24 @@ local_base() {
   rm -rf "$root"
 }
 
+# build_last makes the image of the file's last stage and a program that is there.
+build_last() {
+  local at=$work/context
+  mkdir -p "$at/out"
+  mkdir -m 0750 "$at/out/data"
+  cp "$binary" "$at/out/felixd"
+  {
+    printf 'ARG RUN_IMAGE=scratch\nFROM scratch AS build\nCOPY out /out\n'
+    sed -n '/^FROM ${RUN_IMAGE}/,$p' Dockerfile.linux
+  } >"$at/Dockerfile"
+  "${cli[@]}" build ${format[@]+"${format[@]}"} -t "$tag" "$at" >"$work/build.log" 2>&1 || {
+    tail -n 30 "$work/build.log"
+    fail "the last stage is built"
+    exit 1
+  }
+  pass "the last stage is built around $binary"
+}
+
 # build makes the image.
 build() {
   local began from run network=()
@@ -177,6 +200,8 @@ build() {
 
 if [ -n "$image" ]; then
   "${cli[@]}" tag "$image" "$tag"
+elif [ -n "$binary" ]; then
+  build_last
 else
   build
 fi
@@ -195,7 +220,7 @@ else
   fail "the image has $size bytes"
 fi
 holds "the image runs as an ordinary user" "$("${cli[@]}" image inspect --format '{{.Config.User}}' "$tag")" "10001:10001"
-if [ -z "$image" ]; then
+if [ -z "$image$binary" ]; then
   holds "the version is the build argument's" "$(run "$tag" version --json)" '"version":"0.0.0-docker"'
 fi
 
