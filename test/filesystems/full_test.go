@@ -45,8 +45,7 @@ func TestWithoutRoomAppendsAreRefusedAndGoOnWhenThereIsSome(t *testing.T) {
 func runOut(t *testing.T, m *mounted, what shortage, s setup) string {
 	t.Helper()
 	l := newLedger(2)
-	j := s.job(m)
-	j.SegmentBytes = what.segmentBytes
+	j := what.job(m, s)
 	open := func() *worker {
 		j.Session++
 		return mustStart(t, l, j, what.uid)
@@ -102,10 +101,9 @@ func runOut(t *testing.T, m *mounted, what shortage, s setup) string {
 // too: a log may be poisoned, and is there whole when it is opened with room.
 func runOutForGood(t *testing.T, m *mounted, what shortage, s setup) string {
 	t.Helper()
-	const rounds = 4
+	const rounds = 3
 	l := newLedger(2)
-	j := s.job(m)
-	j.SegmentBytes = what.segmentBytes
+	j := what.job(m, s)
 	poisoned, last := 0, &problem{}
 	for round := range rounds {
 		j.Session++

@@ -69,11 +69,9 @@ func quotaShortages() []shortage {
 		blocks(xfs("XFS, pquota", "pquota"), projectQuota, 7),
 		{
 			place: place{name: "btrfs, qgroup", disk: "btrfs", bytes: btrfsBytes}, what: "no quota for blocks", segmentBytes: 512 << 10, mayPoison: true,
-			prepare: func(m *mounted) { m.btrfs("quota", "enable", m.at) },
-			squeeze: func(m *mounted) {
-				m.btrfs("qgroup", "limit", strconv.FormatInt(m.qgroupBytes()+quotaRoom, 10), m.at)
-			},
-			release: (*mounted).liftQgroup,
+			prepare: (*mounted).makeSubvolume,
+			squeeze: func(m *mounted) { m.limitSubvolume(strconv.FormatInt(m.subvolumeBytes()+quotaRoom, 10)) },
+			release: func(m *mounted) { m.limitSubvolume("none") },
 		},
 	}
 }
@@ -166,27 +164,30 @@ func (m *mounted) btrfs(arguments ...string) string {
 	return string(out)
 }
 
-// liftQgroup takes the limit away. That is a transaction, which the limit itself may
-// refuse until what waits for its blocks has them.
-func (m *mounted) liftQgroup() {
+// subvolumeGroup is the qgroup of the first subvolume that is made.
+const subvolumeGroup = "0/256"
+
+// makeSubvolume makes the store's directory a subvolume: a limit that is on the top one
+// would refuse the transaction that lifts it.
+func (m *mounted) makeSubvolume() {
 	m.t.Helper()
-	var out []byte
-	var err error
-	waitFor(func() bool {
-		m.sync()
-		out, err = exec.Command("btrfs", "qgroup", "limit", "none", m.at).CombinedOutput()
-		return err == nil
-	})
-	if err != nil {
-		m.t.Fatalf("btrfs qgroup limit: %v: %s", err, out)
+	if err := os.Remove(m.root); err != nil {
+		m.t.Fatal(err)
 	}
+	m.btrfs("subvolume", "create", m.root)
+	m.btrfs("quota", "enable", m.at)
 }
 
-// qgroupBytes is what the top subvolume refers to.
-func (m *mounted) qgroupBytes() int64 {
+func (m *mounted) limitSubvolume(bytes string) {
+	m.t.Helper()
+	m.btrfs("qgroup", "limit", bytes, subvolumeGroup, m.at)
+}
+
+// subvolumeBytes is what the subvolume refers to.
+func (m *mounted) subvolumeBytes() int64 {
 	m.t.Helper()
 	for line := range strings.Lines(m.btrfs("qgroup", "show", "--raw", "--sync", m.at)) {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "0/5" {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == subvolumeGroup {
 			n, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil {
 				m.t.Fatal(err)
@@ -194,6 +195,6 @@ func (m *mounted) qgroupBytes() int64 {
 			return n
 		}
 	}
-	m.t.Fatal("btrfs shows no qgroup 0/5")
+	m.t.Fatalf("btrfs shows no qgroup %s", subvolumeGroup)
 	return 0
 }

@@ -29,8 +29,16 @@ type shortage struct {
 // nobody is a user without rights: root is above quotas of ext4.
 const nobody = 65534
 
-// name is the shortage's row.
+// row is the shortage's row.
 func (s shortage) row() string { return s.name + ": " + s.what }
+
+// job is the setup's job, with records that fill segments of this size soon.
+func (s shortage) job(m *mounted, by setup) job {
+	j := by.job(m)
+	j.SegmentBytes = s.segmentBytes
+	j.PayloadMin, j.PayloadMax = int(s.segmentBytes/256), int(s.segmentBytes/64)
+	return j
+}
 
 func shortages() []shortage {
 	var all []shortage
@@ -38,7 +46,7 @@ func shortages() []shortage {
 		room := int64(4 << 20)
 		switch p.disk {
 		case "btrfs":
-			room = 16 << 20 // of which metadata takes its part
+			room = 12 << 20 // of which metadata takes its part
 		case "ext4":
 			p.mkfs = append(slices.Clone(p.mkfs), "-m", "0") // nothing is kept for root
 		}
