@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,17 +152,74 @@ func TestDoctorSaysOfEveryDenialWhatToChange(t *testing.T) {
 	}
 }
 
+// TestALimitThatDeniesTheRingIsNamedWithWhatToRaise sets the limits for real.
+func TestALimitThatDeniesTheRingIsNamedWithWhatToRaise(t *testing.T) {
+	needRing(t)
+	if os.Geteuid() != 0 {
+		t.Skip("not root: how much of its limits this user has used up is not known")
+	}
+	threads := runtime.GOMAXPROCS(0) + 14 // those of felixd without workers
+	for name, row := range map[string]struct {
+		limit          string
+		user           uint32
+		reason, remedy string
+	}{
+		// Root is not bound by it, so that felixd has its threads all the same.
+		"threads": {
+			fmt.Sprintf("limit %d=9", unix.RLIMIT_NPROC), 0, "the limit of threads leaves no room for the kernel's workers",
+			fmt.Sprintf("raise ulimit -u (now 9; systemd: LimitNPROC=; Docker: --ulimit nproc=) to at least %d, or %d for all 64 workers", 2*threads, 65*threads),
+		},
+		"locked memory": {
+			fmt.Sprintf("limit %d=4096", unix.RLIMIT_MEMLOCK), 65534, "no io_uring: io_uring_setup: cannot allocate memory",
+			"raise the limit of locked memory (now 4096 bytes) to 64 MiB (ulimit -l 65536; systemd: LimitMEMLOCK=64M; Docker: --ulimit memlock=67108864), " +
+				"or grant CAP_IPC_LOCK",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("/tmp", "felixd-limit-") // the test's own directory is root's alone
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			if err := os.Chown(dir, int(row.user), int(row.user)); err != nil {
+				t.Fatal(err)
+			}
+			cmd := felixdFiltered(t, row.limit, "doctor", "--dir", dir, "--samples", "1")
+			cmd.Dir = dir
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: row.user, Gid: row.user}}
+			stdout, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e doctorEvent
+			if err := json.Unmarshal(stdout, &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Backend != nil && e.Backend.Name == "ring" && row.user != 0 {
+				t.Skip("this kernel does not count a ring's memory as locked")
+			}
+			if e.Backend == nil || e.Backend.Reason != row.reason || e.Backend.Remedy != row.remedy {
+				t.Errorf("found %+v", e.Backend)
+			}
+		})
+	}
+}
+
+// felixdFiltered is felixd under a filter.
+func felixdFiltered(t *testing.T, filter string, args ...string) *exec.Cmd {
+	t.Helper()
+	// Not by its path, which may lie in a directory of this user alone.
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Args = append([]string{"felixd"}, args...)
+	cmd.Env = append(childEnvironment(os.Environ(), nil), filterVariable+"="+filter)
+	return cmd
+}
+
 // felixdUnder runs felixd under a filter, wants success, and gives what it printed.
 func felixdUnder(t *testing.T, filter string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out, complaints bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Args = append([]string{"felixd"}, args...)
-	cmd.Env = append(childEnvironment(os.Environ(), nil), filterVariable+"="+filter)
+	cmd := felixdFiltered(t, filter, args...)
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {
 		skipWithoutFilter(t, complaints.String())

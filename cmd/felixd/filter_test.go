@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// filterVariable is the filter that felixd in a test runs under: a profile, which
-	// ends in .json, or the numbers of a call and of what it fails with, "425=1".
+	// filterVariable is what felixd in a test runs under: a profile, which ends in
+	// .json; the numbers of a call and of what it fails with, "425=1"; or the number of
+	// a limit and its value, "limit 8=4096".
 	filterVariable = "FELIXD_TEST_FILTER"
 	// noFilter begins what is said where no filter can be set.
 	noFilter = "no filter can be set here: "
@@ -47,16 +48,20 @@ func setFilter(told string) error {
 		}
 		return p.Install()
 	}
-	call, errno, found := strings.Cut(told, "=")
-	number, err := strconv.ParseUint(call, 10, 32)
+	told, isLimit := strings.CutPrefix(told, "limit ")
+	left, right, found := strings.Cut(told, "=")
+	number, err := strconv.ParseUint(left, 10, 32)
 	if err != nil || !found {
 		return fmt.Errorf("%q is no filter", told)
 	}
-	answer, err := strconv.ParseUint(errno, 10, 16)
+	value, err := strconv.ParseUint(right, 10, 16)
 	if err != nil {
 		return err
 	}
-	return seccomptest.Deny(uint32(number), syscall.Errno(answer))
+	if isLimit {
+		return syscall.Setrlimit(int(number), &syscall.Rlimit{Cur: value, Max: value})
+	}
+	return seccomptest.Deny(uint32(number), syscall.Errno(value))
 }
 
 // needRing skips a test of what a filter takes away where there is nothing to take.
