@@ -123,7 +123,7 @@ func cutPower(t *testing.T, m *mounted, s setup, mode cutMode) string {
 		text = fmt.Sprintf("%d cuts, nothing durable lost, %d of %d at the end", mode.cuts, missing, l.total)
 	}
 	if l.late > 0 {
-		text += fmt.Sprintf(", and %d acknowledged by a filesystem that was gone", l.late)
+		text += fmt.Sprintf("; MISSING: %d acknowledged after it had stopped", l.late)
 	}
 	if m.repairs > 0 {
 		text += fmt.Sprintf("; fsck before %d mounts", m.repairs)

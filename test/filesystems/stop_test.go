@@ -123,7 +123,7 @@ func stopUnderLoad(t *testing.T, m *mounted, what stop, s setup) string {
 	}
 	text := fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total)
 	if l.late > 0 {
-		text += fmt.Sprintf(", and %d acknowledged by a filesystem that was gone", l.late)
+		text += fmt.Sprintf("; MISSING: %d acknowledged after it had stopped", l.late)
 	}
 	return text
 }
