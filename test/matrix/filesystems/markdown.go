@@ -23,6 +23,9 @@ func (r Report) Failures() (lines []string) {
 			lines = append(lines, row.Kernel+": "+p)
 		}
 	}
+	if len(r.Rows) == 0 {
+		lines = append(lines, "no kernel was run")
+	}
 	return lines
 }
 

@@ -98,3 +98,9 @@ func TestAPageHasTheTablesAndTheReasons(t *testing.T) {
 		t.Errorf("the head of the report is in the page:\n%s", page)
 	}
 }
+
+func TestARunWithoutAKernelIsAFailure(t *testing.T) {
+	if got := (Report{Skipped: []string{"kernel 7.0: no loop devices"}}).Failures(); len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}
