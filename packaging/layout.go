@@ -52,10 +52,10 @@ func layout(source string, p program, linked []module, generated documents) ([]i
 // the package the program is where Debian puts those of packages.
 const unitProgram = "ExecStart=/usr/local/bin/felixd "
 
-// deployment are the unit, its user and its settings.
+// deployment are the unit, its user and its settings, and the profile for containers.
 func deployment(source string) ([]item, error) {
 	texts := make(map[string][]byte)
-	for _, name := range []string{"felixd.service", "felix.sysusers", "felix.env"} {
+	for _, name := range []string{"felixd.service", "felix.sysusers", "felix.env", "seccomp-felixd.json"} {
 		text, err := os.ReadFile(filepath.Join(source, "deploy", name))
 		if err != nil {
 			return nil, err
@@ -72,6 +72,7 @@ func deployment(source string) ([]item, error) {
 		{deb: "/usr/lib/systemd/system/felixd.service", mode: 0o644, content: []byte(unit)},
 		{tar: "deploy/felix.sysusers", deb: "/usr/lib/sysusers.d/felix.conf", mode: 0o644, content: user},
 		{tar: "deploy/felix.env", deb: "/etc/felix/felix.env", mode: 0o640, content: texts["felix.env"], setting: true},
+		{tar: "deploy/seccomp-felixd.json", deb: "/usr/share/felixd/deploy/seccomp-felixd.json", mode: 0o644, content: texts["seccomp-felixd.json"]},
 	}, nil
 }
 
