@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,22 +90,24 @@ func Run(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return row, err
 	}
+	printed, err := os.Create(filepath.Join(o.Dir, "tests.log"))
+	if err != nil {
+		return row, err
+	}
+	defer printed.Close()
 	began := time.Now()
 	guest, err := machine.Start(ctx)
 	if err != nil {
 		return row, err
 	}
-	output, results := listen(guest, o.Progress)
-	err = guest.Wait()
+	output, results, unwritten := listen(guest, printed, o.Progress)
+	err = errors.Join(guest.Wait(), unwritten)
 	row.Seconds = time.Since(began).Seconds()
 	if ctx.Err() != nil {
 		return row, context.Cause(ctx)
 	}
 	if err != nil {
 		row.problem("%v", err)
-	}
-	if err := os.WriteFile(filepath.Join(o.Dir, "tests.log"), []byte(output), 0o644); err != nil {
-		return row, err
 	}
 	if row.Tests, err = parse(ctx, output); err != nil {
 		return row, err
@@ -192,10 +195,11 @@ func steps(o Options, files map[string]string) []plan.Step {
 	}
 }
 
-// listen reads what the guest says until it ends: what the tests print, and the results of
-// steps.
-func listen(guest *vm.Guest, progress func(string)) (output string, results map[string]plan.Result) {
+// listen reads what the guest says until it ends: what the tests print, which goes to a
+// file as it comes, and the results of steps.
+func listen(guest *vm.Guest, printed io.Writer, progress func(string)) (output string, results map[string]plan.Result, err error) {
 	var b strings.Builder
+	all := io.MultiWriter(&b, printed)
 	results = make(map[string]plan.Result)
 	for line := range guest.Lines() {
 		if r, ok := plan.ParseResult(line); ok {
@@ -205,12 +209,14 @@ func listen(guest *vm.Guest, progress func(string)) (output string, results map[
 		if strings.HasPrefix(line, plan.LineUp) || strings.HasPrefix(line, plan.LineExit) {
 			continue
 		}
-		b.WriteString(line + "\n")
+		if _, failed := io.WriteString(all, line+"\n"); err == nil {
+			err = failed
+		}
 		if _, ended, ok := strings.Cut(line, "--- "); ok {
 			progress("  " + ended)
 		}
 	}
-	return b.String(), results
+	return b.String(), results, err
 }
 
 // tablesOf is a report without its head.
