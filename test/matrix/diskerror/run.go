@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 		var modules []string
 		if disk == Virtio {
 			var err error
-			if modules, err = o.Kernel.LoadOrder(ctx, "virtio_blk", o.Dir); err != nil {
+			if modules, err = rig.VirtioModules(ctx, o.Kernel, o.Dir); err != nil {
 				return rows, err
 			}
 		}

@@ -86,7 +86,7 @@ func Replay(ctx context.Context, o Options) (ReplayResult, error) {
 // access, so in its log a write that is safe could not be told from one that is not.
 // Linux flushes a virtio disk instead.
 func (o Options) record(ctx context.Context, stores []workload.Store) (*sparseImage, error) {
-	modules, err := o.Kernel.LoadOrder(ctx, "virtio_blk", o.Dir)
+	modules, err := rig.VirtioModules(ctx, o.Kernel, o.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,24 @@ func (l Listener) hear(guest *vm.Guest) error {
 		}
 	}
 	return failed
+}
+
+// VirtioModules are the files of the modules of a virtio disk and of the bus it is on, in
+// the order of loading, uncompressed in dir; none where all are built in.
+func VirtioModules(ctx context.Context, k vm.Kernel, dir string) ([]string, error) {
+	var order []string
+	for _, module := range []string{"virtio_pci", "virtio_blk"} {
+		files, err := k.LoadOrder(ctx, module, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if !slices.Contains(order, file) {
+				order = append(order, file)
+			}
+		}
+	}
+	return order, nil
 }
 
 // Escape makes a path safe among the emulator's options.
