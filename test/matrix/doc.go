@@ -2,7 +2,7 @@
 // kernels and under denials that it meets elsewhere.
 //
 //	go run ./test/matrix kernels            the whole table: about six kernels, and this host's
-//	go run ./test/matrix kernels --quick    this host, and one kernel
+//	go run ./test/matrix kernels --quick    this host, and one kernel under some of the denials
 //	go run ./test/matrix powercut           power cuts, and images of a disk at its flushes
 //	go run ./test/matrix powercut --lie     the check of that check: it has to find losses
 //	go run ./test/matrix diskerror          writes and flushes of the disk that fail

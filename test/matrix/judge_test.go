@@ -51,7 +51,7 @@ func rowOf(t *testing.T, text string, change func(results map[string]plan.Result
 	if change != nil {
 		change(results)
 	}
-	k := &kernelRun{}
+	k := &kernelRun{denials: denials()}
 	k.kernel.Release = text
 	row := Row{Name: text, Release: text}
 	k.judge(&row, results)
@@ -216,17 +216,22 @@ func TestLockedMemoryCountsOnSomeKernels(t *testing.T) {
 }
 
 func TestEveryPlanIsOneTheGuestTakes(t *testing.T) {
-	k := &kernelRun{xfs: true}
-	b, err := json.Marshal(plan.Plan{Steps: k.steps()})
-	if err != nil {
-		t.Fatal(err)
+	for _, chosen := range [][]denial{denials(), quickDenials()} {
+		k := &kernelRun{xfs: true, denials: chosen}
+		b, err := json.Marshal(plan.Plan{Steps: k.steps()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 2 + 3*len(chosen) + 2*len(xfsDenials()); len(p.Steps) != want {
+			t.Errorf("%d steps, want %d", len(p.Steps), want)
+		}
 	}
-	p, err := plan.Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 2 + 3*len(denials()) + 2*len(xfsDenials()); len(p.Steps) != want {
-		t.Errorf("%d steps, want %d", len(p.Steps), want)
+	if len(quickDenials()) < 3 || quickDenials()[0].name != denials()[0].name {
+		t.Errorf("a quick run has only %d denials", len(quickDenials()))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // kernelsCommand runs the table of kernels and denials.
 type kernelsCommand struct {
-	Quick    bool          `name:"quick" help:"this host, and one kernel."`
+	Quick    bool          `name:"quick" help:"this host with all denials, and one kernel with some."`
 	Row      []string      `name:"row" placeholder:"NAME" help:"only these kernels, such as 6.12; host is this one's."`
 	Cache    string        `name:"cache" default:".cache/matrix" type:"path" help:"where kernels are kept."`
 	Work     string        `name:"work" type:"path" placeholder:"DIR" help:"where disks, logs and the host's data go, on the disk in question; a directory is made in it. Default: that for temporary files."`
@@ -141,7 +141,11 @@ func (c *kernelsCommand) kernel(ctx context.Context, want vm.Want, p programs, w
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return row, err
 	}
-	row, err = runKernel(ctx, kernel, p, dir, c.Limit, say)
+	k := kernelRun{kernel: kernel, programs: p, work: dir, limit: c.Limit, denials: denials()}
+	if c.Quick {
+		k.denials = quickDenials()
+	}
+	row, err = runKernel(ctx, k, say)
 	say("%s: done in %.0f s", want.Row, row.Seconds)
 	if err == nil && !c.Keep {
 		err = os.RemoveAll(dir)
