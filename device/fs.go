@@ -79,6 +79,10 @@ type File interface {
 	// Linked reports whether the file still has a name. A record in a file
 	// without one does not survive the process.
 	Linked() (bool, error)
+	// TakesWrites fails where the filesystem has stopped taking writes, as after an
+	// error of its own. A flush that was under way when it stopped may have succeeded
+	// for bytes that are gone: whoever relies on one asks this after it.
+	TakesWrites() error
 	// Perform runs op on the calling goroutine, blocking, and returns bytes
 	// written and an *Error. It sets op.Pieces. Pool workers and the inline
 	// route use it.

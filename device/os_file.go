@@ -89,6 +89,20 @@ func (f *osFile) Linked() (bool, error) {
 	return st.Nlink > 0, nil
 }
 
+// TakesWrites writes nothing, which a filesystem that has stopped refuses: ext4, btrfs
+// and f2fs look at their state before they look at the length. XFS does not, but does
+// when it is asked for the file's attributes, as Linked does.
+func (f *osFile) TakesWrites() error {
+	fd, err := f.descriptor()
+	if err == nil {
+		err = ignoreInterrupts(func() error {
+			_, err := unix.Pwrite(fd, nil, 0)
+			return err
+		})
+	}
+	return f.fail("look for writes", -1, err)
+}
+
 func (f *osFile) stat() (unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := f.descriptor()

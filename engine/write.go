@@ -88,7 +88,7 @@ func (l *Log) writeSegment(b *batch, file device.File) {
 		durable = true
 	}
 	if durable {
-		if err := l.stillNamed(file, b.pos); err != nil {
+		if err := l.kept(file, b.pos); err != nil {
 			l.fail(b, l.syncFailed(b, err))
 			return
 		}
@@ -126,6 +126,16 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 		err = device.NewError("commit", file.Name(), pos, errUnlinked)
 	}
 	return err
+}
+
+// kept fails when what a flush that succeeded covered, up to pos, may be gone all the
+// same: the segment lost its name, or the filesystem stopped while the flush was under
+// way. ext4 and XFS then let some flushes succeed whose metadata they drop.
+func (l *Log) kept(file device.File, pos int64) error {
+	if err := l.stillNamed(file, pos); err != nil {
+		return err
+	}
+	return file.TakesWrites()
 }
 
 // publish moves the bounds past the batch, tells the follower and acknowledges it.

@@ -13,6 +13,7 @@ var fileFacts = []fact{
 	{"truncated is shorter, and zeros follow when it grows again", truncates},
 	{"keeps its content when clean pages are dropped", dropsCache},
 	{"knows whether it still has a name", knowsWhetherLinked},
+	{"asking whether it takes writes changes nothing", asksForWrites},
 	{"is read and written through a handle while its name changes", survivesRename},
 	{"closed twice is an error", closesOnce},
 	{"closed refuses every call with a typed error", refusesWhenClosed},
@@ -88,6 +89,17 @@ func knowsWhetherLinked(e *env) {
 	e.wantLinked(f, false)
 }
 
+func asksForWrites(e *env) {
+	f := e.create("f")
+	b := e.buffer(100, 1)
+	for range 2 {
+		e.must(f.TakesWrites())
+		e.write(f, b, 0)
+	}
+	e.must(f.TakesWrites())
+	e.wantContent("f", b)
+}
+
 func survivesRename(e *env) {
 	f := e.create("f")
 	b := e.buffer(200, 1)
@@ -116,6 +128,7 @@ func refusesWhenClosed(e *env) {
 	e.wantFailure(err, f.Name(), nil)
 	_, err = f.Linked()
 	e.wantFailure(err, f.Name(), nil)
+	e.wantFailure(f.TakesWrites(), f.Name(), nil)
 	e.wantFailure(f.Truncate(0), f.Name(), nil)
 	e.wantFailure(f.DropCache(0), f.Name(), nil)
 }

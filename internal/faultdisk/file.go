@@ -39,6 +39,7 @@ func (f *file) Unwrap() device.File { return f.inner }
 func (f *file) Name() string          { return f.inner.Name() }
 func (f *file) Size() (int64, error)  { return f.inner.Size() }
 func (f *file) Linked() (bool, error) { return f.inner.Linked() }
+func (f *file) TakesWrites() error    { return f.inner.TakesWrites() }
 func (f *file) Close() error          { return f.inner.Close() }
 
 // call carries out one call that a fault may hit.

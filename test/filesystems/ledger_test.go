@@ -106,6 +106,15 @@ func (l *ledger) compare(t testing.TB, e event, kept promise) (missing int) {
 	return missing
 }
 
+// wantNoneLate fails the test when a log acknowledged over a filesystem that was gone.
+// An overlayfs does not say that of what is below it.
+func (l *ledger) wantNoneLate(t testing.TB, m *mounted) {
+	t.Helper()
+	if l.late > 0 && !m.overlay {
+		t.Errorf("LOST: %d records were acknowledged while the filesystem went down", l.late)
+	}
+}
+
 // promised is how many records of a shard have to be there.
 func (l *ledger) promised(shard int, kept promise) int {
 	when := l

@@ -116,6 +116,7 @@ func cutPower(t *testing.T, m *mounted, s setup, mode cutMode) string {
 	if p := w.close(); p != nil {
 		t.Errorf("closing: %s", p.Text)
 	}
+	l.wantNoneLate(t, m)
 	t.Logf("%d cuts, %d records acknowledged, %d of them gone, %d of those acknowledged while the filesystem went down; it was repaired %d times",
 		mode.cuts, l.total, missing, l.late, m.repairs)
 	text := fmt.Sprintf("%d cuts, 0 of %d lost", mode.cuts, l.total)

@@ -121,6 +121,7 @@ func stopUnderLoad(t *testing.T, m *mounted, what stop, s setup) string {
 	if p := w.close(); p != nil {
 		t.Errorf("closing: %s", p.Text)
 	}
+	l.wantNoneLate(t, m)
 	text := fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total)
 	if l.late > 0 {
 		text += fmt.Sprintf("; MISSING: %d acknowledged after it had stopped", l.late)

@@ -1,0 +1,72 @@
+package engine_test
+
+import (
+	"io/fs"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+)
+
+// stoppingFS lets every operation succeed, and says of itself when it has stopped: as a
+// kernel does whose filesystem goes down while a flush is under way.
+type stoppingFS struct {
+	device.FS
+	stopped *atomic.Bool
+}
+
+type stoppingFile struct {
+	device.File
+	stopped *atomic.Bool
+}
+
+func (f stoppingFS) OpenFile(path string, mode device.OpenMode, perm fs.FileMode) (device.File, error) {
+	file, err := f.FS.OpenFile(path, mode, perm)
+	if err != nil {
+		return nil, err
+	}
+	return stoppingFile{file, f.stopped}, nil
+}
+
+func (f stoppingFile) Unwrap() device.File { return f.File }
+
+func (f stoppingFile) TakesWrites() error {
+	if f.stopped.Load() {
+		return device.NewError("look for writes", f.Name(), -1, syscall.EROFS)
+	}
+	return nil
+}
+
+// A flush that succeeded proves nothing once its filesystem has stopped: nothing is
+// acknowledged over it, and the log is poisoned.
+func TestAFlushOnAFilesystemThatStoppedAcknowledgesNothing(t *testing.T) {
+	for name, change := range map[string]func(*engine.Config){
+		"on_commit":              func(c *engine.Config) { c.Journal = engine.JournalOff },
+		"on_commit with journal": journaled,
+		"periodic":               func(c *engine.Config) { c.FsyncMode = engine.FsyncPeriodic },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stopped atomic.Bool
+			r := newRigIn(t, t.TempDir(), change, func(c *engine.Config) {
+				c.SegmentBytes = 1 << 20
+				c.FS = stoppingFS{device.OS(), &stopped}
+			})
+			r.appendSizes(100)
+			durable := r.log.DurableOffset()
+			stopped.Store(true)
+			_, err := r.log.Append(r.ctx, engine.Record{Payload: payload(1, 100)})
+			if r.cfg.FsyncMode != engine.FsyncOnCommit {
+				if err != nil {
+					t.Fatal(err) // it promises no more than the page cache
+				}
+				err = r.log.Sync(r.ctx)
+			}
+			errorAs[*engine.PoisonedError](t, err)
+			if got := r.log.DurableOffset(); got > max(durable, 1) {
+				t.Errorf("%d records are said to be durable, before it stopped were %d", got, durable)
+			}
+		})
+	}
+}
