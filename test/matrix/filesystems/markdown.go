@@ -73,12 +73,20 @@ func (r Report) leftOut() []string {
 	return lines
 }
 
+// lineMax is how many bytes of a line a page shows, of which a failed test can have a
+// child's whole log; the rest is in the JSON.
+const lineMax = 400
+
 func list(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n%s:\n\n", title)
 	for _, line := range lines {
-		fmt.Fprintf(b, "- %s\n", strings.Join(strings.Fields(line), " "))
+		line = strings.Join(strings.Fields(line), " ")
+		if len(line) > lineMax {
+			line = strings.ToValidUTF8(line[:lineMax], "") + "…"
+		}
+		fmt.Fprintf(b, "- %s\n", line)
 	}
 }

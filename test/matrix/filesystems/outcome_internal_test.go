@@ -104,3 +104,10 @@ func TestARunWithoutAKernelIsAFailure(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestALongFailureIsCutOnThePage(t *testing.T) {
+	page := Report{Rows: []Row{{Problems: []string{strings.Repeat("ü", 4000)}}}}.Markdown()
+	if len(page) > 1000 || !strings.Contains(page, "ü…\n") {
+		t.Errorf("%d bytes: %s", len(page), page)
+	}
+}
