@@ -11,6 +11,30 @@ func flushing() []Defect {
 `
 	return []Defect{
 		{
+			Name:   "a flush is believed although its filesystem has stopped",
+			Breaks: "after a flush that succeeded the file is asked whether it still takes writes; here a flush that was under way while the filesystem stopped acknowledges records that it dropped",
+			Edits: []Edit{{
+				File: "engine/write.go",
+				Old:  "	return file.TakesWrites()\n",
+				New:  "	return nil\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAFlushOnAFilesystemThatStoppedAcknowledgesNothing", Says: "want a *engine.PoisonedError"},
+			},
+		},
+		{
+			Name:   "a reservation that was refused counts as one",
+			Breaks: "the next reservation begins where blocks end; here it begins behind the one that was refused, and bytes that the journal holds for the gap find no room on a full disk",
+			Edits: []Edit{{
+				File: "engine/reserve.go",
+				Old:  "	from := max(r.backed, l.mu.active.size",
+				New:  "	from := max(r.bytes, l.mu.active.size",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestTheReservationAfterARefusedOneBeginsWhereBlocksEnd", Says: "and the next begins at"},
+			},
+		},
+		{
 			Name:   "the active segment is flushed before the retired one",
 			Breaks: "no record is reported durable while one before it is not; here the newer segment's flush raises the bound while the older one's is still to come",
 			Edits: []Edit{

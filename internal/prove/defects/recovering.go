@@ -4,6 +4,18 @@ package defects
 func recovering() []Defect {
 	return []Defect{
 		{
+			Name:   "what lies behind the end of a segment stays",
+			Breaks: "blocks behind the end of a segment are freed before the flush that settles it; here what a power loss left there takes the place of records that were appended over it and not flushed, at the next one",
+			Edits: []Edit{{
+				File: "recovery/settle.go",
+				Old:  "	if trim {\n",
+				New:  "	if trim && size < 0 {\n",
+			}},
+			Caught: []Check{
+				{Package: recoveryTests, Test: "TestOrderOfRecovery", Says: "truncate 00000000000000000002.log"},
+			},
+		},
+		{
 			Name:   "a stale index of the active segment is trusted",
 			Breaks: "an index that is not what its segment's records make it is written anew at open; here it stays, and once the segment is sealed reads begin at positions between records",
 			Edits: []Edit{{
