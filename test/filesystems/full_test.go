@@ -29,7 +29,7 @@ func TestWithoutRoomAppendsAreRefusedAndGoOnWhenThereIsSome(t *testing.T) {
 							what.prepare(m)
 						}
 						run := runOut
-						if what.mayPoison {
+						if what.mayPoison || what.mayPoisonJournaled && s.journal {
 							run = runOutForGood
 						}
 						tb.cell(what.row(), column, run(t, m, what, s))

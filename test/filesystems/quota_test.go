@@ -47,7 +47,7 @@ func quotaShortages() []shortage {
 	}
 	blocks := func(p place, kind, id int) shortage {
 		return shortage{
-			place: p, what: "no quota for blocks", segmentBytes: 512 << 10, uid: nobody,
+			place: p, what: "no quota for blocks", segmentBytes: 512 << 10, uid: nobody, mayPoisonJournaled: p.disk == "ext4",
 			prepare: func(m *mounted) { m.giveToNobody(); m.assign(kind, id) },
 			squeeze: func(m *mounted) { m.limitBlocks(kind, id) },
 			release: func(m *mounted) { m.setQuota(kind, id, diskQuota{valid: quotaBlocks}) },

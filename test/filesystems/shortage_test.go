@@ -24,6 +24,9 @@ type shortage struct {
 	segmentBytes int64
 	// mayPoison: undoing a write needs room as well there, as does overwriting.
 	mayPoison bool
+	// mayPoisonJournaled: the extents of a file count too, and those of what lags behind
+	// the journal are made by its flush.
+	mayPoisonJournaled bool
 }
 
 // nobody is a user without rights: root is above quotas of ext4.

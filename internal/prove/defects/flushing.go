@@ -19,7 +19,7 @@ func flushing() []Defect {
 				New:  "	return nil\n",
 			}},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestAFlushOnAFilesystemThatStoppedAcknowledgesNothing", Says: "want a *engine.PoisonedError"},
+				{Package: engineTests, Test: "TestAFlushOnAFilesystemThatStoppedAcknowledgesNothing", Says: "want a \\*engine.PoisonedError"},
 			},
 		},
 		{
