@@ -50,7 +50,10 @@ func lookAtImages(ctx context.Context, args []string) error {
 
 func lookAtImage(ctx context.Context, spec load.Spec, disk string) error {
 	if err := mountDisk(plan.Mount{Device: disk, Filesystem: "ext4", Dir: spec.Root}); err != nil {
-		return err
+		for _, s := range spec.Stores {
+			fmt.Println(load.Event{Kind: load.Bad, Store: s.Name, Log: "*", Text: err.Error()})
+		}
+		return nil // the other images may be better
 	}
 	err := load.Run(ctx, spec, os.Stdout)
 	if errors.Is(err, load.ErrBad) {

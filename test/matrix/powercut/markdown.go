@@ -74,7 +74,9 @@ func (r Report) Markdown() string {
 	}
 	fmt.Fprintf(&b, "### %s\n\n%s, `%s`, seed %d.\n", title, r.Date.UTC().Format(time.DateOnly), r.Command, r.Seed)
 	if r.Lie {
-		b.WriteString("\nUnder `on_commit` the program wrote with mode `none` and acknowledged all the same: the losses below are wanted.\n")
+		b.WriteString("\nThe losses below are wanted: where power is cut, the program wrote with mode `none` under\n" +
+			"`on_commit` and acknowledged all the same; where the disk logs, its filesystem was mounted\n" +
+			"without barriers, so that no flush reached the disk and only what its cache kept is there.\n")
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "\n**Skipped:** %s\n", s)

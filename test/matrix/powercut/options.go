@@ -27,7 +27,8 @@ type Options struct {
 	// Appends are those of each publisher under Replay.
 	Appends int
 	Seed    uint64
-	// Lie acknowledges what is not durable. Findings are then what is wanted.
+	// Lie acknowledges what is not durable, each kind of cut in its own way. Findings
+	// are then what is wanted.
 	Lie bool
 	// Progress is told a line now and then.
 	Progress func(line string)

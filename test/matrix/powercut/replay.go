@@ -52,8 +52,13 @@ const (
 // Replay runs the program once over a disk that logs its writes, and looks at what the
 // disk may hold at many moments. It is about on_commit alone: there every acknowledgement
 // says that the disk was flushed.
+//
+// Options.Lie mounts the filesystem without barriers: the program and the filesystem do
+// what they always do, and no flush reaches the disk.
 func Replay(ctx context.Context, o Options) (ReplayResult, error) {
-	stores := slices.DeleteFunc(o.allStores(), func(s workload.Store) bool { return s.Mode != "on_commit" })
+	honest := o
+	honest.Lie = false
+	stores := slices.DeleteFunc(honest.allStores(), func(s workload.Store) bool { return s.Mode != "on_commit" })
 	fresh, err := o.record(ctx, stores)
 	if err != nil {
 		return ReplayResult{}, err
@@ -108,11 +113,16 @@ func (o Options) record(ctx context.Context, stores []workload.Store) (*sparseIm
 		Root: dataDir, Stores: stores, Appends: o.Appends, Marks: "/dev/vda", MarksPosition: replayDiskBytes,
 	})
 	b.Modules = modules
-	b.Mounts = []plan.Mount{{Device: "/dev/vda", Filesystem: "ext4", Dir: dataDir}}
+	disk, logged := plan.Mount{Device: "/dev/vda", Filesystem: "ext4", Dir: dataDir}, ""
+	if o.Lie {
+		disk.Options = "barrier=0"
+		logged = ",log-super-update-interval=1" // otherwise the number of operations is told at flushes
+	}
+	b.Mounts = []plan.Mount{disk}
 	b.Disks = []string{
 		"-blockdev", "driver=file,node-name=image,cache.no-flush=on,filename=" + rig.Escape(image),
 		"-blockdev", "driver=file,node-name=log,cache.no-flush=on,filename=" + rig.Escape(log),
-		"-blockdev", fmt.Sprintf("driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=%d", logSectorBytes),
+		"-blockdev", fmt.Sprintf("driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=%d%s", logSectorBytes, logged),
 		"-blockdev", "driver=raw,node-name=disk,file=logged",
 		"-device", "virtio-blk-pci,drive=disk,write-cache=on,discard=off,write-zeroes=off",
 	}
@@ -139,6 +149,7 @@ type replayer struct {
 func newReplayer(o Options, stores []workload.Store, log *blocklog.Log, fresh *sparseImage) (*replayer, error) {
 	r := &replayer{Options: o, stores: stores, log: log, fresh: fresh, rows: make(map[string]*ReplayRow)}
 	for _, s := range stores {
+		s.Lie = o.Lie
 		r.rows[s.Name] = &ReplayRow{Kernel: o.Kernel.Release, Store: s}
 	}
 	first, end := 0, len(log.Entries)
@@ -150,6 +161,12 @@ func newReplayer(o Options, stores []workload.Store, log *blocklog.Log, fresh *s
 	}
 	before := max(1, o.Moments/momentsBefore)
 	moments := append(log.Moments(before, 0, first), log.Moments(o.Moments-before, first, end)...)
+	if o.Lie { // there are no flushes
+		moments = moments[:0]
+		for k := range o.Moments {
+			moments = append(moments, first+1+k*(end-first-1)/o.Moments)
+		}
+	}
 	for i, moment := range moments {
 		for _, cache := range []blocklog.Cache{blocklog.Kept, blocklog.Lost, blocklog.Some} {
 			r.cuts = append(r.cuts, blocklog.Cut{Before: moment, Cache: cache, Seed: o.Seed + uint64(i)})
