@@ -56,12 +56,15 @@ func TestOutcomesAndReasonsAreReadOfWhatATestPrints(t *testing.T) {
 
 func TestARowFailsForWhatFailedAndWhatDidNotEndAndASkipWithoutReason(t *testing.T) {
 	row := rowOf(t, printed)
-	row.judge(Quotas, plan.Result{Name: testsStep, Exit: 1, Stderr: "panic"})
+	row.judge(Quotas, map[string]plan.Result{
+		testsStep:  {Name: testsStep, Exit: 1},
+		reportStep: {Name: reportStep, Exit: 1, Stderr: "no such file"},
+	})
 	want := []string{
 		"TestB was skipped without a reason",
 		"TestC did not end: ",
 		"TestA/of/btrfs: want the error of a full disk",
-		"tests: exit code 1: panic",
+		"report: exit code 1: no such file",
 	}
 	if diff := cmp.Diff(want, row.Problems); diff != "" {
 		t.Error(diff)
@@ -72,7 +75,7 @@ func TestARunWithoutATestIsAFailure(t *testing.T) {
 	onlySkipped := "\x16=== RUN   TestA\n    a_test.go:1: no loop devices\n\x16--- SKIP: TestA (0.00s)\n\x16PASS\n"
 	for _, output := range []string{"", "testing: warning: no tests to run\n\x16PASS\n", onlySkipped} {
 		row := rowOf(t, output)
-		row.judge(Quotas, plan.Result{})
+		row.judge(Quotas, nil)
 		if len(row.Problems) != 1 || !strings.Contains(row.Problems[0], "no test of "+Quotas) {
 			t.Errorf("%q: %q", output, row.Problems)
 		}
@@ -82,7 +85,7 @@ func TestARunWithoutATestIsAFailure(t *testing.T) {
 func TestAPageHasTheTablesAndTheReasons(t *testing.T) {
 	row := rowOf(t, printed)
 	row.Tables = tablesOf("# Filesystems\n\na day\n\n## Without room\n\n| a |\n|---|\n| b |\n")
-	row.judge(Quotas, plan.Result{})
+	row.judge(Quotas, nil)
 	page := Report{Rows: []Row{row}}.Markdown()
 	for _, want := range []string{
 		"| 1 | 1 | 2 | 0 |\n",
@@ -96,6 +99,14 @@ func TestAPageHasTheTablesAndTheReasons(t *testing.T) {
 	}
 	if strings.Contains(page, "# Filesystems") {
 		t.Errorf("the head of the report is in the page:\n%s", page)
+	}
+}
+
+func TestAProgramThatFailsWhileItsTestsPassIsAFailure(t *testing.T) {
+	row := rowOf(t, "\x16=== RUN   TestA\n\x16--- PASS: TestA (0.00s)\n\x16PASS\n")
+	row.judge(Quotas, map[string]plan.Result{testsStep: {Name: testsStep, Exit: 2, Stderr: "panic"}})
+	if diff := cmp.Diff([]string{"tests: exit code 2: panic"}, row.Problems); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) (Row, error) {
 		return row, err
 	}
 	row.Tables = tablesOf(results[reportStep].Stdout)
-	row.judge(o.Run, results[testsStep])
+	row.judge(o.Run, results)
 	return row, nil
 }
 
@@ -229,7 +229,7 @@ func tablesOf(report string) string {
 }
 
 // judge says what makes the row a failure.
-func (r *Row) judge(pattern string, step plan.Result) {
+func (r *Row) judge(pattern string, results map[string]plan.Result) {
 	ran := 0
 	for _, t := range leaves(r.Tests) {
 		switch t.Outcome {
@@ -253,10 +253,11 @@ func (r *Row) judge(pattern string, step plan.Result) {
 			r.problem("%s: %s", t.Name, t.reason())
 		}
 	}
-	if p := step.Problem(); p != "" {
+	// A test that failed has the program end with 1, which then says nothing more.
+	if p := results[testsStep].Problem(); p != "" && (results[testsStep].Failed != "" || len(r.Problems) == 0) {
 		r.problem("%s", p)
 	}
-	if r.Tables == "" {
-		r.problem("the tests left no report")
+	if p := results[reportStep].Problem(); p != "" {
+		r.problem("%s", p)
 	}
 }
