@@ -6,6 +6,7 @@
 //	go run ./test/matrix powercut           power cuts, and images of a disk at its flushes
 //	go run ./test/matrix powercut --lie     the check of that check: it has to find losses
 //	go run ./test/matrix diskerror          writes and flushes of the disk that fail
+//	go run ./test/matrix filesystems        the tests of quotas of test/filesystems in a guest
 //
 // It owns the tables: what is run, what is expected, and the verdict. The machines are
 // package vm's, the steps in them the guest program's. Nothing is installed on the host;
