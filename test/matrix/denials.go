@@ -19,8 +19,9 @@ type denial struct {
 	env     []string
 	// backend is the one expected on a kernel; either when nothing is known.
 	backend func(release) string
-	// reason, and each of remedy, is in what doctor says when the pool is expected. The
-	// exact texts are pinned where they are made.
+	// reason, and each of remedy, is in what doctor says of the backend about, which is
+	// the pool where it is empty. The exact texts are pinned where they are made.
+	about  string
 	reason string
 	remedy []string
 	// quick: a machine of a quick run has it too. The host has them all.
@@ -77,7 +78,11 @@ func denials() []denial {
 			name: "enter: EPERM", deny: []string{"io_uring_enter=EPERM"}, backend: always(pool),
 			reason: "can be set up but not used: io_uring_enter: operation not permitted", remedy: filter, quick: true,
 		},
-		{name: "register: EPERM", deny: []string{"io_uring_register=EPERM"}, backend: always(ring)},
+		{
+			name: "register: EPERM", deny: []string{"io_uring_register=EPERM"}, backend: always(ring), about: ring,
+			reason: "the kernel's worker threads cannot be bounded (io_uring_register: operation not permitted)",
+			remedy: append([]string{"forbids io_uring_register"}, filter...),
+		},
 		{
 			name: "no locked memory, unprivileged", uid: nobody, memlock: new(uint64(0)), backend: lockedMemory,
 			reason: "io_uring_setup: cannot allocate memory", remedy: []string{"raise the limit of locked memory (now 0 "},

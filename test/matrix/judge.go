@@ -56,9 +56,11 @@ type doctorSays struct {
 // expectation is what a cell is held to.
 type expectation struct {
 	backend string
-	reason  string
-	remedy  []string
-	demo    bool
+	// about is the backend that has to be explained by reason and remedy.
+	about  string
+	reason string
+	remedy []string
+	demo   bool
 	// mayMiss: the filesystem may be one that holds no commit journal.
 	mayMiss bool
 }
@@ -105,7 +107,7 @@ func (c *Cell) judgeDoctor(said string, want expectation) {
 		c.problem("doctor finds: %s", text)
 	}
 	c.judgeBackend(stepDoctor, d.Backend.Name, want)
-	if d.Backend.Name != pool || want.backend == ring {
+	if name, _, _ := strings.Cut(d.Backend.Name, "/"); name != want.about {
 		return
 	}
 	if !strings.Contains(c.Reason, want.reason) {

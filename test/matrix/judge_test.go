@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ func answers(t *testing.T, at place, r release, xfs bool) map[string]plan.Result
 	}
 	for _, d := range denials() {
 		backend, reason, remedy := d.backend(r), d.reason, strings.Join(d.remedy, "; ")
-		if backend == ring {
+		if backend != cmp.Or(d.about, pool) {
 			reason, remedy = "it works", ""
 		}
 		cell := at.cellName(d) + "/"
@@ -98,6 +99,19 @@ func TestOtherBytesAreAFailure(t *testing.T) {
 	wantFailure(t, tableOf(t, rows...), "7.0.13, ext4, setup: EPERM: other bytes than on 6.12.1, ring allowed: store has digest cc, not bb")
 }
 
+func TestACellThatWroteLessIsAFailure(t *testing.T) {
+	rows := four(t)
+	delete(rows[0].Cells[0].Written.Digests, "store") // also where it is the first to write
+	wantFailure(t, tableOf(t, rows...), "6.12.1, ext4, ring allowed: there is no digest of store, which 6.12.1, turned off has")
+
+	rows = four(t)
+	rows[1].Cells[2].Written.Digests = map[string]string{"logs": "aa"}
+	rows[1].Cells[2].Written.Missing = map[string]string{"store": "no journal on this filesystem"}
+	if failures := tableOf(t, rows...).failures(); len(failures) > 0 {
+		t.Errorf("what cannot be held is asked for: %q", failures)
+	}
+}
+
 // edit changes what a result says.
 func edit(name, from, to string) func(map[string]plan.Result) {
 	return func(results map[string]plan.Result) {
@@ -116,6 +130,8 @@ func TestWhatIsNotAsExpectedIsAFailure(t *testing.T) {
 		"the pool where the ring is due":      {edit("ext4/register: EPERM/workload", `"ring"`, `"pool"`), `workload: the backend is "pool", want the ring`},
 		"a remedy that does not help":         {edit("ext4/io_uring_disabled=2/doctor", "is 2", "is 1"), "the remedy is"},
 		"a reason that is another one":        {edit("ext4/enter: EPERM/doctor", "but not used", "and used"), "the reason is"},
+		"a ring that nothing is denied":       {edit("ext4/register: EPERM/doctor", "cannot be bounded", "are bounded"), "the reason is"},
+		"a ring without its remedy":           {edit("ext4/register: EPERM/doctor", "forbids", "allows"), "the remedy is"},
 		"a claim that does not hold":          {edit("ext4/ring allowed/demo", `"failed":0`, `"failed":1`), "1 of 8 claims"},
 		"a demo that does not sum up":         {edit("ext4/ring allowed/demo", `"demo"`, `"claim"`), "does not sum up"},
 		"a store that would not work":         {edit("ext4/ring allowed/doctor", `"problems":[]`, `"problems":["no space"]`), "doctor finds: no space"},

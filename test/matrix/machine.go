@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,7 +168,7 @@ func (k *kernelRun) judge(row *Row, results map[string]plan.Result) {
 
 // expected is what a cell of a machine of ours is held to.
 func expected(d denial, r release, demo bool) expectation {
-	return expectation{backend: d.backend(r), reason: d.reason, remedy: d.remedy, demo: demo}
+	return expectation{backend: d.backend(r), about: cmp.Or(d.about, pool), reason: d.reason, remedy: d.remedy, demo: demo}
 }
 
 // sysctlSince is the first kernel that has the sysctl.

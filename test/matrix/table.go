@@ -57,28 +57,55 @@ func (t *Table) judge(kernelsMin int) {
 	if n := t.completed(); n < kernelsMin {
 		t.Problems = append(t.Problems, fmt.Sprintf("only %d kernels were run, want at least %d", n, kernelsMin))
 	}
-	type place struct{ row, cell, digest string }
-	first := make(map[string]place)
+	first := t.firstDigests()
+	if len(first) == 0 {
+		t.Problems = append(t.Problems, "nothing was written anywhere")
+	}
 	for i := range t.Rows {
-		row := &t.Rows[i]
-		for j := range row.Cells {
-			c := &row.Cells[j]
+		for j := range t.Rows[i].Cells {
+			t.Rows[i].Cells[j].compare(first)
+		}
+	}
+}
+
+// written is a digest and the cell that it was first seen in.
+type written struct{ row, cell, digest string }
+
+// firstDigests are the digests of everything that any cell has written.
+func (t *Table) firstDigests() map[string]written {
+	first := make(map[string]written)
+	for _, row := range t.Rows {
+		for _, c := range row.Cells {
 			if c.Written == nil {
 				continue
 			}
-			for _, what := range slices.Sorted(maps.Keys(c.Written.Digests)) {
-				digest := c.Written.Digests[what]
-				reference, seen := first[what]
-				if !seen {
-					first[what] = place{row.Name, c.Denial, digest}
-				} else if digest != reference.digest {
-					c.problem("other bytes than on %s, %s: %s has digest %s, not %s", reference.row, reference.cell, what, digest, reference.digest)
+			for what, digest := range c.Written.Digests {
+				if _, seen := first[what]; !seen {
+					first[what] = written{row.Name, c.Denial, digest}
 				}
 			}
 		}
 	}
-	if len(first) == 0 {
-		t.Problems = append(t.Problems, "nothing was written anywhere")
+	return first
+}
+
+// compare holds what a cell has written against what was written first: all of it, but for
+// what the cell says it cannot hold. A cell whose workload did not answer has a problem
+// already.
+func (c *Cell) compare(first map[string]written) {
+	if c.Written == nil {
+		return
+	}
+	for _, what := range slices.Sorted(maps.Keys(first)) {
+		reference := first[what]
+		digest, found := c.Written.Digests[what]
+		_, missing := c.Written.Missing[what]
+		switch {
+		case !found && !missing:
+			c.problem("there is no digest of %s, which %s, %s has", what, reference.row, reference.cell)
+		case found && digest != reference.digest:
+			c.problem("other bytes than on %s, %s: %s has digest %s, not %s", reference.row, reference.cell, what, digest, reference.digest)
+		}
 	}
 }
 

@@ -33,6 +33,18 @@ func storeRuns() []storeRun {
 	}
 }
 
+// journalItself is the digest of the journal's own directory.
+const journalItself = "journal itself"
+
+// digests are the names of what a run's digests are over, the store first.
+func (s storeRun) digests() []string {
+	names := []string{"store, " + s.name}
+	if s.journal == engine.JournalRequire {
+		names = append(names, journalItself)
+	}
+	return names
+}
+
 // writeStores writes whole data directories, with a fixed clock and fixed random bytes, so
 // that not even a time or an id differs. Settings of the environment apply, such as
 // FELIX_STORAGE_IO_URING.
@@ -41,7 +53,9 @@ func writeStores(ctx context.Context, dir string, out *plan.Written) error {
 		root := filepath.Join(dir, "store "+s.name)
 		err := s.write(ctx, root, out)
 		if no := (*engine.JournalUnavailableError)(nil); errors.As(err, &no) {
-			out.Missing["store, "+s.name] = no.Reason
+			for _, what := range s.digests() {
+				out.Missing[what] = no.Reason
+			}
 			continue
 		}
 		if err != nil {
@@ -51,7 +65,7 @@ func writeStores(ctx context.Context, dir string, out *plan.Written) error {
 		if err := t.add(root, func(name string) bool { return name == journalName }, unchanged); err != nil {
 			return err
 		}
-		out.Digests["store, "+s.name] = t.digest()
+		out.Digests[s.digests()[0]] = t.digest()
 		out.Files, out.Bytes = out.Files+t.files, out.Bytes+t.bytes
 		if s.journal != engine.JournalRequire {
 			continue
@@ -60,7 +74,7 @@ func writeStores(ctx context.Context, dir string, out *plan.Written) error {
 		if err := t.add(filepath.Join(root, journalName), nothing, withoutFrames); err != nil {
 			return err
 		}
-		out.Digests["journal itself"] = t.digest()
+		out.Digests[journalItself] = t.digest()
 		out.Files, out.Bytes = out.Files+t.files, out.Bytes+t.bytes
 	}
 	return nil

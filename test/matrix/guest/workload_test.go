@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,5 +73,13 @@ func TestStoresAreWrittenTheSameEveryTime(t *testing.T) {
 	}
 	if len(first.Digests) < 2 || first.Files < 20 {
 		t.Errorf("got %+v", first)
+	}
+	// A filesystem without the journal says of each of them that it is missing.
+	var names []string
+	for _, s := range storeRuns() {
+		names = append(names, s.digests()...)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(names)), slices.Sorted(maps.Keys(first.Digests))); diff != "" {
+		t.Error(diff)
 	}
 }
