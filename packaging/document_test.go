@@ -64,19 +64,20 @@ func (p packages) checkDocument(t *testing.T) {
 	dir := t.TempDir()
 	command(t, "cp", "-r", p.dir+"/.", dir)
 	for _, beginning := range []string{"sha256sum ", "tar ", "./felixd_", "man -l ", "felixd version ", "felixd completion "} {
-		if beginning == "man -l " {
-			if _, err := exec.LookPath("man"); err != nil {
-				t.Log("man is not installed")
-				continue
+		t.Run(beginning, func(t *testing.T) {
+			if beginning == "man -l " {
+				if _, err := exec.LookPath("man"); err != nil {
+					t.Skip("man is not installed")
+				}
 			}
-		}
-		for _, line := range commandsIn(t, "docs/packaging.md", beginning) {
-			shell := exec.CommandContext(t.Context(), "sh", "-eu", "-c", line)
-			shell.Dir = dir
-			shell.Env = append(os.Environ(), "PATH="+filepath.Dir(p.program)+":"+os.Getenv("PATH"))
-			if out, err := output(shell); err != nil || len(out) == 0 && beginning != "tar " {
-				t.Errorf("%s: %v\n%s", line, err, out)
+			for _, line := range commandsIn(t, "docs/packaging.md", beginning) {
+				shell := exec.CommandContext(t.Context(), "sh", "-eu", "-c", line)
+				shell.Dir = dir
+				shell.Env = append(os.Environ(), "PATH="+filepath.Dir(p.program)+":"+os.Getenv("PATH"))
+				if out, err := output(shell); err != nil || len(out) == 0 && beginning != "tar " {
+					t.Errorf("%s: %v\n%s", line, err, out)
+				}
 			}
-		}
+		})
 	}
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"debug/buildinfo"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -122,15 +125,81 @@ func (p packages) checkVersion(t *testing.T) {
 	if said.Revision != revision || said.Version != p.version || said.Modified || said.Platform != "linux/"+runtime.GOARCH || said.Driver != "native" {
 		t.Errorf("felixd %+v, from revision %s, packed as %s", said, revision, p.version)
 	}
-	if tagged := strings.HasPrefix(p.version, "0.0.0-"); tagged && !strings.HasSuffix(p.version, "-"+revision[:12]) {
+	if untagged := strings.HasPrefix(p.version, "0.0.0-"); untagged && !strings.HasSuffix(p.version, "-"+revision[:12]) {
 		t.Errorf("the version %s does not name the revision %s", p.version, revision)
 	}
-	at := strings.TrimSpace(command(t, "git", "-C", p.source, "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
-	if os.Getenv("TZ") == "UTC" && said.Date != at {
+	if at := committed(t, p.source); said.Date != at {
 		t.Errorf("dated %s, the commit is of %s", said.Date, at)
 	}
-	if out, err := exec.CommandContext(t.Context(), "file", p.program).Output(); err == nil && !strings.Contains(string(out), "statically linked") {
-		t.Errorf("the program is not static: %s", out)
+	if asks, err := loads(p.program); err != nil || len(asks) > 0 {
+		t.Errorf("the program is not static: it has %v, %v", asks, err)
+	}
+}
+
+// committed is when the last commit of a source was made, in UTC, as a program says it.
+func committed(t *testing.T, source string) string {
+	t.Helper()
+	git := exec.CommandContext(t.Context(), "git", "-C", source, "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
+	git.Env = append(os.Environ(), "TZ=UTC")
+	out, err := output(git)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestACommitIsDatedInUTCWhereverTheTestRuns(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	source := t.TempDir()
+	t.Setenv("TZ", "JST-9")
+	t.Setenv("GIT_COMMITTER_DATE", "2001-02-03T04:05:06+09:00")
+	command(t, "git", "init", "-q", source)
+	command(t, "git", "-C", source, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "one")
+	if got := committed(t, source); got != "2001-02-02T19:05:06Z" {
+		t.Errorf("the commit is of %s", got)
+	}
+}
+
+// loads gives the parts of a program by which it asks for a loader or libraries: none,
+// where it is static.
+func loads(program string) (asks []elf.ProgType, err error) {
+	file, err := elf.Open(program)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
+			asks = append(asks, part.Type)
+		}
+	}
+	return asks, nil
+}
+
+func TestAProgramThatAsksForALoaderIsNotStatic(t *testing.T) {
+	for _, kind := range []elf.ProgType{elf.PT_INTERP, elf.PT_DYNAMIC, elf.PT_LOAD} {
+		header := elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+			Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+			Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64,
+		}
+		var program bytes.Buffer
+		if err := binary.Write(&program, binary.LittleEndian, header); err != nil {
+			t.Fatal(err)
+		}
+		if err := binary.Write(&program, binary.LittleEndian, elf.Prog64{Type: uint32(kind)}); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(path, program.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		asks, err := loads(path)
+		if static := kind == elf.PT_LOAD; err != nil || (len(asks) == 0) != static {
+			t.Errorf("a program with %v has %v, %v", kind, asks, err)
+		}
 	}
 }
 
