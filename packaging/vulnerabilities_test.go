@@ -2,9 +2,20 @@ package main
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
+
+func TestTheDocumentSaysAboutWhatGovulncheckIsAsked(t *testing.T) {
+	text, err := os.ReadFile("../docs/packaging.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "by `govulncheck " + govulncheckOf + "`"; !strings.Contains(string(text), want) {
+		t.Errorf("docs/packaging.md does not say %s", want)
+	}
+}
 
 func TestAReportIsJudgedByWhatItSaysLast(t *testing.T) {
 	const (
