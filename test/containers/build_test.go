@@ -72,7 +72,7 @@ func build(t *testing.T, d dockerfile) (out string) {
 	if err := os.Mkdir(out, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	copyTree(t, source)
+	copyTree(t, root, source)
 	shell := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(commands[1], "/out", out))
 	shell.Dir = source
 	shell.Env = append(os.Environ(), "VERSION="+version)
@@ -82,21 +82,22 @@ func build(t *testing.T, d dockerfile) (out string) {
 	return out
 }
 
-// copyTree copies the tree without what builds leave, which .dockerignore names too, and
+// copyTree copies a tree without what .dockerignore leaves out of an image's source, and
 // without its history.
-func copyTree(t *testing.T, to string) {
+func copyTree(t *testing.T, from, to string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	ignored := ignoredByDocker(t)
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(root, path)
+		name, err := filepath.Rel(from, path)
 		if err != nil {
 			return err
 		}
 		target := filepath.Join(to, name)
 		switch {
-		case name == ".git" || name == ".cache" || name == "bin" || name == "felixd":
+		case name == ".git" || ignored.has(name):
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -114,6 +115,29 @@ func copyTree(t *testing.T, to string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestACopyOfTheTreeHasNothingThatBuildsLeave(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	for _, name := range []string{"go.mod", "cmd/felixd/main.go", "felixd", "bin/felixd", "dist/felixd.deb", ".cache/kernel", ".git/HEAD", "device/device.test", "cpu.prof"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTree(t, from, to)
+	var copied []string
+	err := fs.WalkDir(os.DirFS(to), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			copied = append(copied, name)
+		}
+		return err
+	})
+	if want := []string{"cmd/felixd/main.go", "go.mod"}; err != nil || !slices.Equal(copied, want) {
+		t.Errorf("%v is copied, want %v: %v", copied, want, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -156,16 +157,47 @@ func TestBothBaseImagesAreArguments(t *testing.T) {
 	}
 }
 
-// The history is a part of what is built, for felixd version; what builds leave is not.
+// patterns are the lines of an ignore file, without its remarks.
+type patterns []string
+
+func readPatterns(t *testing.T, name string) patterns {
+	t.Helper()
+	return strings.Fields(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(read(t, name), ""))
+}
+
+// ignoredByDocker is what is left out of an image's source.
+func ignoredByDocker(t *testing.T) patterns {
+	t.Helper()
+	return readPatterns(t, ".dockerignore")
+}
+
+// has says whether a pattern is of a path from the top of the tree: one that begins with
+// **/ is of names in any directory.
+func (p patterns) has(path string) bool {
+	return slices.ContainsFunc(p, func(pattern string) bool {
+		of := path
+		if rest, anywhere := strings.CutPrefix(pattern, "**/"); anywhere {
+			pattern, of = rest, filepath.Base(path)
+		}
+		matched, err := filepath.Match(pattern, of)
+		return matched && err == nil
+	})
+}
+
+// The history is a part of what is built, for felixd version; what builds leave is not,
+// and git ignores that.
 func TestWhatBuildsLeaveIsNoPartOfAnImagesSource(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ignored := strings.Fields(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(string(text), ""))
-	for _, name := range []string{".cache", "bin", "felixd", "**/*.test"} {
-		if !strings.Contains("\n"+strings.Join(ignored, "\n")+"\n", "\n"+name+"\n") {
+	ignored := ignoredByDocker(t)
+	for _, left := range readPatterns(t, ".gitignore") {
+		name, top := strings.CutPrefix(left, "/")
+		if name = strings.TrimSuffix(name, "/"); !top {
+			name = "**/" + name
+		}
+		if !slices.Contains(ignored, name) {
 			t.Errorf("%s is not left out", name)
 		}
+	}
+	if ignored.has(".git") {
+		t.Error("the history is left out")
 	}
 }
