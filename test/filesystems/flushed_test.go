@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,29 +20,57 @@ const (
 	flushedBlock = 1500
 )
 
-// flushedAlone cuts the power under programs that have nothing of this engine: they
-// write files with RWF_DSYNC. It says how many files lack what was written before the
-// cut, for filesystems that are known to lose that.
-func flushedAlone(t *testing.T, m *mounted, cuts int) string {
+// flushed is what power cuts left of files that programs which have nothing of this
+// engine wrote with RWF_DSYNC.
+type flushed struct {
+	// damaged files lack what was written before the cut.
+	damaged, files int
+	// repairs counts mounts that fsck had to come before.
+	cuts, repairs int
+}
+
+// reason says why nothing is to be promised of such a filesystem, "" where nothing was
+// lost of it: this kernel is mended, and what holds elsewhere holds there.
+func (f flushed) reason() string {
+	if f.damaged == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not run: a program that only writes with RWF_DSYNC finds %d of %d files damaged after %d cuts (fsck before %d mounts)",
+		f.damaged, f.files, f.cuts, f.repairs)
+}
+
+func TestAFilesystemThatLosesNothingFlushedIsHeldToThePromise(t *testing.T) {
+	if reason := (flushed{files: 80, cuts: 20, repairs: 1}).reason(); reason != "" {
+		t.Errorf("with no file damaged: %s", reason)
+	}
+	const want = "15 of 80 files damaged after 20 cuts (fsck before 6 mounts)"
+	if reason := (flushed{damaged: 15, files: 80, cuts: 20, repairs: 6}).reason(); !strings.HasPrefix(reason, "not run: ") || !strings.HasSuffix(reason, want) {
+		t.Errorf("with files damaged: %s", reason)
+	}
+}
+
+// flushedAlone cuts the power under such programs, on filesystems that are known to lose
+// what they wrote.
+func flushedAlone(t *testing.T, m *mounted, cuts int) flushed {
 	t.Helper()
-	damaged, files := 0, 0
+	found := flushed{cuts: cuts}
 	for cut := range cuts {
 		dir := filepath.Join(m.root, fmt.Sprint(cut))
 		kept := writeFlushed(t, m, dir, time.Duration(1+cut)*time.Millisecond)
 		m.again()
 		for i, n := range kept {
 			b, _ := os.ReadFile(flushedFile(dir, i)) // one that is gone holds nothing
-			files++
+			found.files++
 			if !bytes.HasPrefix(b, flushedBytes(n)) {
-				damaged++
+				found.damaged++
 			}
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return fmt.Sprintf("not run: a program that only writes with RWF_DSYNC finds %d of %d files damaged after %d cuts (fsck before %d mounts)",
-		damaged, files, cuts, m.repairs)
+	found.repairs = m.repairs
+	return found
 }
 
 func flushedFile(dir string, i int) string { return filepath.Join(dir, fmt.Sprint(i)) }

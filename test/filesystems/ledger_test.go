@@ -1,7 +1,9 @@
 package filesystems
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -112,6 +114,33 @@ func (l *ledger) wantNoneLate(t testing.TB, m *mounted) {
 	t.Helper()
 	if l.late > 0 && !m.overlay {
 		t.Errorf("LOST: %d records were acknowledged while the filesystem went down", l.late)
+	}
+}
+
+// lateText is for a cell: what of the records is gone that were acknowledged while the
+// filesystem went down, and why where that is known.
+func (l *ledger) lateText(overlay bool) string {
+	switch {
+	case l.late == 0:
+		return ""
+	case overlay:
+		return fmt.Sprintf("; %d acknowledged after it had stopped are gone: an overlayfs does not say that what is below it has stopped", l.late)
+	default:
+		return fmt.Sprintf("; MISSING: %d acknowledged after it had stopped", l.late)
+	}
+}
+
+func TestACellSaysInWordsWhyAnOverlayfsAcknowledgedTooMuch(t *testing.T) {
+	l := newLedger(1)
+	if text := l.lateText(true) + l.lateText(false); text != "" {
+		t.Errorf("of nothing that is gone it says %q", text)
+	}
+	l.late = 33
+	if text, want := l.lateText(true), "an overlayfs does not say that what is below it has stopped"; !strings.Contains(text, want) || !strings.Contains(text, "33 ") || strings.Contains(text, "MISSING") {
+		t.Errorf("of an overlayfs it says %q, want %q", text, want)
+	}
+	if text := l.lateText(false); !strings.Contains(text, "MISSING: 33 ") {
+		t.Errorf("of another filesystem it says %q", text)
 	}
 }
 

@@ -70,17 +70,35 @@ func (tb *table) skipper(t *testing.T, name string, column int) func(reason stri
 // print logs the table, and appends it to the report.
 func (tb *table) print(t *testing.T) {
 	t.Helper()
+	text := tb.text()
+	t.Log("\n" + text)
+	appendReport(t, text)
+}
+
+// text is the table in Markdown. Every row is in it: one that no subtest filled in says
+// that.
+func (tb *table) text() string {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n| %s |\n|%s\n", tb.title, strings.Join(tb.columns, " | "), strings.Repeat("---|", len(tb.columns)))
 	for _, name := range tb.order {
-		if cells, ok := tb.mu.rows[name]; ok {
-			fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(cells, " | "))
+		cells := tb.mu.rows[name]
+		if cells == nil {
+			cells = make([]string, len(tb.columns)-1)
+			cells[0] = "not asked for" // by -run
 		}
+		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(cells, " | "))
 	}
-	t.Log("\n" + b.String())
-	appendReport(t, b.String())
+	return b.String()
+}
+
+func TestNoRowOfATableVanishes(t *testing.T) {
+	tb := newTable("T", []string{"a", "b", "c"}, []string{"one", "two"})
+	tb.cell("two", 1, "seen")
+	if got, want := tb.text(), "| one | not asked for |  |\n| two |  | seen |\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("the table is\n%s, and should end with\n%s", got, want)
+	}
 }
 
 // startReport begins the file with what was run, where and when.

@@ -122,11 +122,7 @@ func stopUnderLoad(t *testing.T, m *mounted, what stop, s setup) string {
 		t.Errorf("closing: %s", p.Text)
 	}
 	l.wantNoneLate(t, m)
-	text := fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total)
-	if l.late > 0 {
-		text += fmt.Sprintf("; MISSING: %d acknowledged after it had stopped", l.late)
-	}
-	return text
+	return fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total) + l.lateText(m.overlay)
 }
 
 func wantStopped(t *testing.T, when string, p *problem, w *worker) {
