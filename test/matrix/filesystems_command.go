@@ -27,6 +27,7 @@ func (c *filesystemsCommand) Run(ctx context.Context) error {
 	if pattern == "" {
 		pattern = filesystems.Quotas
 	}
+	skip := skipTo(&report.Skipped)
 	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
 		row, err := filesystems.Run(ctx, filesystems.Options{
 			Kernel: k, Guest: guest, Dir: dir, Run: pattern, Limit: c.Limit, Progress: sayLine,
@@ -34,8 +35,7 @@ func (c *filesystemsCommand) Run(ctx context.Context) error {
 		if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
 			// A cache that was filled before loop devices were wanted lacks them too.
 			skipped := fmt.Sprintf("kernel %s: %v; if the package has it, remove %s", k.Row, err, filepath.Dir(k.Image))
-			say("SKIPPED: %s", skipped)
-			report.Skipped = append(report.Skipped, skipped)
+			skip(skipped)
 			return nil
 		}
 		if err != nil {
@@ -46,7 +46,7 @@ func (c *filesystemsCommand) Run(ctx context.Context) error {
 			return fmt.Errorf("%d findings", len(row.Problems))
 		}
 		return nil
-	}, func(reason string) { report.Skipped = append(report.Skipped, reason) })
+	}, skip)
 	return c.finish(report, report.Markdown(), report.Failures(), err)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,18 +44,22 @@ func (c *powercutCommand) Run(ctx context.Context) error {
 	if c.Cuts < 0 || c.RecoveryCuts < 0 || c.Moments < 0 || c.Appends < 1 {
 		return errors.New("numbers of cuts and moments are 0 or more, appends 1 or more")
 	}
+	asked := powercut.Asked{Cuts: c.Cuts, RecoveryCuts: c.RecoveryCuts, Moments: c.Moments}
+	if asked == (powercut.Asked{}) {
+		return errors.New("no cuts and no moments: nothing is asked for")
+	}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
 	say("seed %d", c.Seed)
-	report := powercut.Report{Date: time.Now(), Command: commandLine(), Seed: c.Seed, Lie: c.Lie}
+	report := powercut.Report{Date: time.Now(), Command: commandLine(), Seed: c.Seed, Lie: c.Lie, Asked: asked}
 	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
 		o := powercut.Options{
 			Kernel: k, Guest: guest, Dir: dir, Backends: c.Backend, Cuts: c.Cuts, RecoveryCuts: c.RecoveryCuts,
 			Moments: c.Moments, Appends: c.Appends, Seed: c.Seed, Lie: c.Lie, Progress: sayLine,
 		}
 		return c.run(ctx, o, &report)
-	}, func(reason string) { report.Skipped = append(report.Skipped, reason) })
+	}, skipTo(&report.Skipped))
 	return c.finish(report, report.Markdown(), report.Failures(), err)
 }
 
@@ -73,7 +76,7 @@ func (c *powercutCommand) run(ctx context.Context, o powercut.Options, report *p
 	}
 	replay, err := powercut.Replay(ctx, o)
 	if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
-		report.Skipped = append(report.Skipped, fmt.Sprintf("kernel %s, replay of the disk's log: %v", o.Kernel.Row, err))
+		skipTo(&report.Skipped)(fmt.Sprintf("kernel %s, replay of the disk's log: %v", o.Kernel.Row, err))
 		return nil
 	}
 	report.Replays = append(report.Replays, replay)
@@ -90,19 +93,22 @@ type diskerrorCommand struct {
 // Run runs all cells, and fails for every finding.
 func (c *diskerrorCommand) Run(ctx context.Context) error {
 	report := diskerror.Report{Date: time.Now(), Command: commandLine()}
-	skip := func(reason string) { report.Skipped = append(report.Skipped, reason) }
+	skip := skipTo(&report.Skipped)
 	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
-		before := len(report.Failures())
+		found := 0
 		for _, disk := range c.Disk {
 			rows, err := diskerror.Run(ctx, diskerror.Options{Kernel: k, Guest: guest, Dir: dir, Disks: []string{disk}, Progress: sayLine})
 			report.Rows = append(report.Rows, rows...)
+			for _, row := range rows {
+				found += len(row.Findings)
+			}
 			if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
 				skip(fmt.Sprintf("kernel %s, disk %s: %v", k.Row, disk, err))
 			} else if err != nil {
 				return err
 			}
 		}
-		if found := len(report.Failures()) - before; found > 0 {
+		if found > 0 {
 			return fmt.Errorf("%d findings", found)
 		}
 		return nil
@@ -111,14 +117,25 @@ func (c *diskerrorCommand) Run(ctx context.Context) error {
 }
 
 // each builds the guest program and runs something per kernel, in a directory of its own.
-// A kernel that has gone is skipped, loudly; when none is left, that is an error.
-func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kernel, guest, dir string) error, skip func(reason string)) error {
+// A kernel that has gone is skipped, loudly; when none is left, that is an error. What run
+// leaves stays where it fails, and is named in the error; otherwise nothing stays, however
+// this ends, unless it is to be kept.
+func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kernel, guest, dir string) error, skip func(reason string)) (err error) {
 	work, err := os.MkdirTemp(f.Work, "felix-matrix-")
 	if err != nil {
 		return err
 	}
-	guest, err := buildGuest(ctx, work)
-	if err != nil {
+	stays := f.Keep
+	if f.Keep {
+		say("disks and logs are in %s", work)
+	}
+	defer func() {
+		if !stays {
+			err = errors.Join(err, os.RemoveAll(work))
+		}
+	}()
+	guest := filepath.Join(work, "guest")
+	if err := vm.Build(ctx, guest, guestPackage); err != nil {
 		return err
 	}
 	ran := 0
@@ -129,7 +146,6 @@ func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kern
 		}
 		k, err := vm.Fetch(ctx, f.Cache, vm.Rows()[i])
 		if gone := (*vm.GoneError)(nil); errors.As(err, &gone) && ctx.Err() == nil {
-			say("SKIPPED: %v", err)
 			skip(err.Error())
 			continue
 		}
@@ -142,6 +158,7 @@ func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kern
 			return err
 		}
 		if err := run(k, guest, dir); err != nil {
+			stays = true
 			return fmt.Errorf("kernel %s: %w; disks and logs are in %s", k.Row, err, dir)
 		}
 		ran++
@@ -149,21 +166,15 @@ func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kern
 	if ran == 0 {
 		return errors.New("no kernel was run")
 	}
-	if f.Keep {
-		say("disks and logs are in %s", work)
-		return nil
-	}
-	return os.RemoveAll(work)
+	return nil
 }
 
-func buildGuest(ctx context.Context, dir string) (string, error) {
-	path := filepath.Join(dir, "guest")
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path, "felix.local/felix/test/matrix/guest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the guest program: %w: %s", err, out)
+// skipTo is what is told of a part that is not run: it is said, and goes into a report.
+func skipTo(skipped *[]string) func(reason string) {
+	return func(reason string) {
+		say("SKIPPED: %s", reason)
+		*skipped = append(*skipped, reason)
 	}
-	return path, nil
 }
 
 // finish prints what is known, also when the run broke off, and ends with what failed.

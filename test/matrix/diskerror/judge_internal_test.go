@@ -68,13 +68,13 @@ func TestADiskHasEveryCellOnce(t *testing.T) {
 func TestTheTableShowsWhatIsNotAsRequired(t *testing.T) {
 	cell := Cell{Disk: NVMe, Fails: victim.Write, Store: workload.Store{Name: "x", Mode: "on_commit", Backend: "ring", Journal: "require"}}
 	r := Report{Rows: []Row{
-		{Cell: cell, Kernel: "6.12", Report: good(), Promised: 61, Records: 62},
+		{Cell: cell, Kernel: "6.12", Report: good(), Promised: 61, Records: 62, Next: 8},
 		{Cell: cell, Kernel: "6.12", Findings: []string{"records 3 to 4 are gone"}},
 	}}
 	text := r.Markdown()
 	for _, want := range []string{
-		"| 6.12 | nvme | write of the records | on_commit | ring | require | write_dsync, journal | ENODATA | both logs | 0 | 40 | 0 | 61 | 62 | yes |",
-		"| none |  | **no** | 0 | 0 | 0 | 0 | 0 | **no** |",
+		"| 6.12 | nvme | write of the records | on_commit | ring | require | write_dsync, journal | ENODATA | both logs | 0 | 40 | 0 | 61 | 62 | 8 | yes |",
+		"| none |  | **no** | 0 | 0 | 0 | 0 | 0 | 0 | **no** |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -82,5 +82,19 @@ func TestTheTableShowsWhatIsNotAsRequired(t *testing.T) {
 	}
 	if got := r.Failures(); len(got) != 1 || got[0] != "6.12, x: records 3 to 4 are gone" {
 		t.Errorf("failures %q", got)
+	}
+}
+
+func TestARunWithoutACellFails(t *testing.T) {
+	if got := (Report{Skipped: []string{"kernel 7.0 has no virtio disks"}}).Failures(); len(got) != 1 || got[0] != "no cell was run" {
+		t.Errorf("failures %q", got)
+	}
+}
+
+func TestAStoreHasToTakeAppendsAfterTheNextStart(t *testing.T) {
+	rows := []Row{{Next: 8}, {}}
+	judgeNext(rows)
+	if len(rows[0].Findings) != 0 || len(rows[1].Findings) != 1 || !strings.Contains(rows[1].Findings[0], "after the next start") {
+		t.Errorf("got %q and %q", rows[0].Findings, rows[1].Findings)
 	}
 }

@@ -18,12 +18,15 @@ type Report struct {
 	Skipped []string
 }
 
-// Failures are the findings, a line each.
+// Failures are the findings, a line each; a run without a cell is one too.
 func (r Report) Failures() (lines []string) {
 	for _, row := range r.Rows {
 		for _, f := range row.Findings {
 			lines = append(lines, fmt.Sprintf("%s, %s: %s", row.Kernel, row.Store.Name, f))
 		}
+	}
+	if len(r.Rows) == 0 {
+		lines = append(lines, "no cell was run")
 	}
 	return lines
 }
@@ -39,16 +42,17 @@ records to their segment, or every flush. *Failed operation* is the first one th
 saw fail, *errno* what the append answered. From then on the program asks each poisoned log
 for 20 more appends and closes the store: *acknowledged after* counts those that went well,
 *again* the flushes and durable writes of a file that failed. Then power is cut, and a start with
-a disk that works reads back what was promised.
+a disk that works reads back what was promised, and appends again: *next start* counts what
+it acknowledged.
 
-| Kernel | Disk | What fails | Mode | Backend | Journal | Failed operation | errno | Poisoned | Acknowledged after | Refused | Again | Records promised | Read back | As required |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| Kernel | Disk | What fails | Mode | Backend | Journal | Failed operation | errno | Poisoned | Acknowledged after | Refused | Again | Records promised | Read back | Next start | As required |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, row := range r.Rows {
 		s, report := row.Store, row.Report
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %s |\n",
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %s |\n",
 			row.Kernel, row.Disk, failsText(row.Fails), s.Mode, s.Backend, s.Journal, operationText(report), report.Errno, poisonedCell(report),
-			report.Acknowledged, report.Refused, report.Again, row.Promised, row.Records, yes(len(row.Findings) == 0))
+			report.Acknowledged, report.Refused, report.Again, row.Promised, row.Records, row.Next, yes(len(row.Findings) == 0))
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "\n**Skipped:** %s\n", s)

@@ -79,8 +79,8 @@ type Row struct {
 	Report victim.Report
 	// Promised records were found again among Records, summed up over the logs.
 	Promised, Records uint64
-	// Again are appends that were acknowledged after the next start.
-	Again int
+	// Next are appends that were acknowledged after the next start.
+	Next int
 	// Findings are what must not be.
 	Findings []string
 }
@@ -315,7 +315,7 @@ func (o Options) lookAt(ctx context.Context, rows []Row, ledgers []*powercut.Led
 			at = int(e.Bound)
 		case at < 0:
 		case e.Kind == workload.Acked:
-			rows[at].Again++
+			rows[at].Next++
 		default:
 			if e.Kind == workload.Done {
 				done++
@@ -332,7 +332,17 @@ func (o Options) lookAt(ctx context.Context, rows []Row, ledgers []*powercut.Led
 	if !anyBad(rows) && done != len(rows) {
 		return fmt.Errorf("%d of %d disks were read back", done, len(rows))
 	}
+	judgeNext(rows)
 	return errors.Join(o.removeImages(rows), b.Clean())
+}
+
+// judgeNext: a store that was poisoned is as good as any after the next start.
+func judgeNext(rows []Row) {
+	for i := range rows {
+		if rows[i].Next == 0 {
+			rows[i].Findings = append(rows[i].Findings, "no append was acknowledged after the next start")
+		}
+	}
 }
 
 // removeImages removes the disks of rows without findings.

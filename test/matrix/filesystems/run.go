@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -124,7 +123,7 @@ func prepare(ctx context.Context, o Options, row *Row) (vm.Machine, error) {
 		Limit: o.Limit, Log: filepath.Join(o.Dir, "machine"),
 	}
 	tests := filepath.Join(o.Dir, "filesystems.test")
-	if err := buildTests(ctx, tests); err != nil {
+	if err := vm.BuildTest(ctx, tests, "felix.local/felix/test/filesystems"); err != nil {
 		return m, err
 	}
 	files := map[string]string{
@@ -160,15 +159,6 @@ func prepare(ctx context.Context, o Options, row *Row) (vm.Machine, error) {
 		return m, err
 	}
 	return m, vm.Initramfs(m.Initramfs, files)
-}
-
-func buildTests(ctx context.Context, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", path, "felix.local/felix/test/filesystems")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the tests: %w: %s", err, out)
-	}
-	return nil
 }
 
 // steps run the tests, which write to the second serial port as they go, and bring their

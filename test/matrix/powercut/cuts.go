@@ -22,7 +22,9 @@ type Row struct {
 	// Appends were acknowledged, Records read back after the last cut. LetGo are
 	// records that were acknowledged but not promised, and are gone.
 	Appends, Records, LetGo uint64
-	Findings                []Finding
+	// Promised is how many records the starts had to find, summed up over them.
+	Promised uint64
+	Findings []Finding
 }
 
 // cutDiskBytes holds what twenty starts append.
@@ -168,7 +170,7 @@ func (c *cutter) result() []Row {
 	var rows []Row
 	for _, s := range c.stores {
 		row := *c.rows[s.Name]
-		row.LetGo = c.ledger.LetGo[s.Name]
+		row.LetGo, row.Promised = c.ledger.LetGo[s.Name], c.ledger.Held[s.Name]
 		for at, n := range c.ledger.Found {
 			if at.Store == s.Name {
 				row.Records += n

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"felix.local/felix/engine"
 	"felix.local/felix/test/matrix/powercut/workload"
 )
 
@@ -68,8 +69,12 @@ func TestALieIsAboutOnCommitAlone(t *testing.T) {
 		if s.Lie != (s.Mode == "on_commit") {
 			t.Errorf("%+v", s)
 		}
-		if _, err := s.Config(); err != nil {
+		c, err := s.Config()
+		if err != nil {
 			t.Error(err)
+		}
+		if s.Lie && (c.FsyncMode != engine.FsyncNone || c.Journal != engine.JournalOff) {
+			t.Errorf("%+v is written under %v, journal %v", s, c.FsyncMode, c.Journal)
 		}
 	}
 	names := make(map[string]bool)

@@ -30,6 +30,8 @@ type Ledger struct {
 	heard  map[workload.Log]bool
 	// LetGo counts records that were acknowledged, not promised, and are gone.
 	LetGo map[string]uint64
+	// Held counts the records of a store that had to be there, each time a log was found.
+	Held map[string]uint64
 	// Found counts the records that were read back last.
 	Found map[workload.Log]uint64
 }
@@ -38,7 +40,7 @@ type Ledger struct {
 func NewLedger(stores []workload.Store, promised map[workload.Log]workload.Bound) *Ledger {
 	l := &Ledger{
 		stores: make(map[string]workload.Store), bounds: make(map[workload.Log]workload.Bound),
-		heard: make(map[workload.Log]bool), LetGo: make(map[string]uint64), Found: make(map[workload.Log]uint64),
+		heard: make(map[workload.Log]bool), LetGo: make(map[string]uint64), Held: make(map[string]uint64), Found: make(map[workload.Log]uint64),
 	}
 	for _, s := range stores {
 		l.stores[s.Name] = s
@@ -81,6 +83,7 @@ func (l *Ledger) Take(e workload.Event) []Finding {
 func (l *Ledger) have(at workload.Log, e workload.Event) (found []Finding) {
 	b := l.bounds[at]
 	promised := l.promise(at)
+	l.Held[at.Store] += promised
 	if e.Bound < promised {
 		found = append(found, Finding{at, promised - e.Bound, fmt.Sprintf(
 			"records %d to %d are gone, acknowledged up to %d and durable up to %d", e.Bound, promised-1, b.Acked, b.Durable)})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"felix.local/felix/test/matrix/powercut/blocklog"
+	"felix.local/felix/test/matrix/powercut/workload"
 )
 
 // Report is a whole run, for Markdown.
@@ -15,35 +16,11 @@ type Report struct {
 	Command string
 	Seed    uint64
 	Lie     bool
+	Asked   Asked
 	Cuts    []Row
 	Replays []ReplayResult
 	// Skipped says of parts why they were not run.
 	Skipped []string
-}
-
-// Failures are what makes the run a failure, a line each. Under Lie it is the other way
-// round: a combination that lied and lost nothing is one.
-func (r Report) Failures() (lines []string) {
-	judge := func(kind, kernel, name string, lie bool, found []Finding) {
-		if lie {
-			if lost(found) == 0 {
-				lines = append(lines, fmt.Sprintf("%s, %s, %s: it acknowledged what was not durable, and nothing was found to be lost", kind, kernel, name))
-			}
-			return
-		}
-		for _, f := range found {
-			lines = append(lines, fmt.Sprintf("%s, %s, %v", kind, kernel, f))
-		}
-	}
-	for _, row := range r.Cuts {
-		judge("power cuts", row.Kernel, row.Store.Name, row.Store.Lie, row.Findings)
-	}
-	for _, replay := range r.Replays {
-		for _, row := range replay.Rows {
-			judge("replay", row.Kernel, row.Store.Name, row.Store.Lie, row.Findings)
-		}
-	}
-	return lines
 }
 
 // lost adds up the promised records that are gone.
@@ -97,17 +74,35 @@ The emulator is killed while a guest appends, on one disk again and again; the n
 recovers, reads everything back and goes on. The guest has a store of each row open and
 appends to all of them at once, so each kill is a power cut of every row, and counts once
 in each. *Appends* are the acknowledgements the host saw before the kills. *Promised* is what was acknowledged under
-` + "`on_commit`" + `, and in every mode what the log had reported durable. What is there has to
-be a prefix without a gap, payload by payload.
+` + "`on_commit`" + `, and in every mode what the log had reported durable or a start had read
+back, summed up over the starts. What is there has to be a prefix without a gap, payload by
+payload.
 
-| Kernel | Mode | Backend | Journal | Power cuts during appends | During recovery | Appends | Records read back at the end | Promised and lost | Gaps, wrong payloads | Not promised, gone |
-|---|---|---|---|---|---|---|---|---|---|---|
+| Kernel | Mode | Backend | Journal | Power cuts during appends | During recovery | Appends | Records promised, over all starts | Records read back at the end | Promised and lost | Gaps, wrong payloads | Not promised, gone |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, row := range r.Cuts {
 		s := row.Store
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n",
-			row.Kernel, s.Mode, s.Backend, s.Journal, row.Cuts, row.RecoveryCuts, row.Appends, row.Records, lost(row.Findings), wrong(row.Findings), row.LetGo)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n",
+			row.Kernel, s.Mode, s.Backend, journalText(s), row.Cuts, row.RecoveryCuts, row.Appends, row.Promised, row.Records, lost(row.Findings), wrong(row.Findings), row.LetGo)
 	}
+}
+
+// journalText is the column of the journal. A store that lies is written under none, where
+// there is no journal; a replay lies in another way.
+func journalText(s workload.Store) string {
+	if s.Lie && s.Journal == "require" {
+		return "off: required, but the lie writes under none"
+	}
+	return s.Journal
+}
+
+// momentsText says where the moments lie.
+func (r ReplayResult) momentsText() string {
+	if r.Rows[0].Store.Lie {
+		return "spread evenly over the operations from the first acknowledgement on, since there are no flushes to\nchoose by,"
+	}
+	return "just before and just after a flush,"
 }
 
 func (r ReplayResult) markdown(b *strings.Builder) {
@@ -116,7 +111,7 @@ func (r ReplayResult) markdown(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, `
 With `+"`on_commit`"+` alone, the program runs once over a disk that logs its writes (%d operations, %d flushes, %d with
-forced unit access). At %d moments, just before and just after a flush, images are built of
+forced unit access). At %d moments, %s images are built of
 what the disk may hold: with its cache kept, lost, or kept in part, down to sectors. %d
 writes were in the cache, summed up over the images, and %d of them left out, wholly or in
 part. The acknowledgements are in the same log, in front of the moment. A guest recovers
@@ -124,7 +119,7 @@ each image and reads everything back.
 
 | Kernel | Mode | Backend | Journal | Images: cache kept | lost | in part | Records promised, over all images | Records read back | Promised and lost | Gaps, wrong payloads |
 |---|---|---|---|---|---|---|---|---|---|---|
-`, r.Operations, r.Flushes, r.FUA, r.Moments, r.Unsafe, r.Dropped)
+`, r.Operations, r.Flushes, r.FUA, r.Moments, r.momentsText(), r.Unsafe, r.Dropped)
 	for _, row := range r.Rows {
 		s := row.Store
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n", row.Kernel, s.Mode, s.Backend, s.Journal,

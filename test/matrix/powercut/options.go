@@ -52,9 +52,6 @@ func (o Options) stores(backend string) []workload.Store {
 		s.Backend = backend
 		s.Name = strings.Join([]string{backend, s.Mode, s.Journal}, "-")
 		s.Lie = o.Lie && s.Mode == "on_commit"
-		if s.Lie {
-			s.Journal = "off" // there is none without on_commit
-		}
 		stores = append(stores, s)
 	}
 	return stores

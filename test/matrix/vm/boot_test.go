@@ -3,7 +3,6 @@ package vm_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,10 +37,8 @@ func machine(t *testing.T, steps ...plan.Step) vm.Machine {
 	t.Helper()
 	kernel, dir := bootable(t), t.TempDir()
 	guest := filepath.Join(dir, "guest")
-	build := exec.Command("go", "build", "-o", guest, "felix.local/felix/test/matrix/guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := vm.Build(t.Context(), guest, "felix.local/felix/test/matrix/guest"); err != nil {
+		t.Fatal(err)
 	}
 	p := plan.Plan{Mounts: []plan.Mount{{Device: "/dev/nvme0n1", Filesystem: "ext4", Dir: "/data"}}, Steps: steps}
 	if err := p.Write(filepath.Join(dir, "plan.json")); err != nil {

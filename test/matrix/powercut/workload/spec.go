@@ -37,7 +37,8 @@ type Store struct {
 	Mode    string `json:"mode"`
 	Backend string `json:"backend"`
 	Journal string `json:"journal"`
-	// Lie acknowledges in the name of Mode what was written under none.
+	// Lie acknowledges in the name of Mode what was written under none, which has no
+	// journal, whatever Journal says.
 	Lie bool `json:"lie,omitempty"`
 }
 
@@ -55,12 +56,12 @@ const (
 func (s Store) Config() (engine.Config, error) {
 	c := engine.DefaultConfig()
 	var problems [3]error
-	mode := s.Mode
+	mode, journal := s.Mode, s.Journal
 	if s.Lie {
-		mode = "none"
+		mode, journal = "none", "off"
 	}
 	c.FsyncMode, problems[0] = engine.ParseFsyncMode(mode)
-	c.Journal, problems[1] = engine.ParseJournalMode(s.Journal)
+	c.Journal, problems[1] = engine.ParseJournalMode(journal)
 	switch s.Backend {
 	case "ring":
 		c.IOURing = engine.IOURingRequire
