@@ -39,6 +39,9 @@ func runHost(ctx context.Context, p programs, work string, say func(string, ...a
 	if ctx.Err() != nil {
 		return row, errors.Join(context.Cause(ctx), err)
 	}
+	if err != nil && len(results) == 0 {
+		return row, fmt.Errorf("this host's row was not begun: %w", err)
+	}
 	if err != nil {
 		row.problem("%v", err)
 	}

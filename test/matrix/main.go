@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"felix.local/felix/test/matrix/ending"
 )
 
 // commands is the grammar.
@@ -21,7 +21,7 @@ type commands struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ending.Context()
 	defer stop()
 	var grammar commands
 	parsed := kong.Parse(&grammar, kong.Name("matrix"), kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))

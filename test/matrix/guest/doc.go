@@ -11,7 +11,7 @@
 //
 // It owns what is around a step: mounts, users, limits, filters, sysctls that are put
 // back, time limits. It never judges a result; a step that failed is a line like any
-// other, and the plan goes on.
+// other, and the plan goes on. On the host one plan runs at a time.
 //
 // As the first process it answers on the second serial port and says KMX-EXIT last; a
 // panic here is a panic of the kernel, and the line is missing.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"felix.local/felix/test/matrix/ending"
 )
 
 // modes are what the program can be asked for, by its first argument.
@@ -39,7 +39,7 @@ func dispatch(args []string) error {
 	if mode == nil {
 		return fmt.Errorf("no mode %q is known", args[0])
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := ending.Context()
 	defer stop()
 	return mode(ctx, args[1:])
 }

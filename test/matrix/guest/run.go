@@ -47,6 +47,11 @@ func runOnHost(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	release, err := alone(ctx, sysctlDir)
+	if err != nil {
+		return err
+	}
+	defer release()
 	fmt.Println(plan.LineUp, kernelRelease())
 	r := runner{results: os.Stdout, program: program, root: os.Geteuid() == 0}
 	if err := r.run(ctx, p.Steps); err != nil {
