@@ -22,7 +22,7 @@ type filesystemsCommand struct {
 
 // Run runs the tests, and fails for every one that fails and when none was run.
 func (c *filesystemsCommand) Run(ctx context.Context) error {
-	report := filesystems.Report{Date: time.Now(), Command: c.command()}
+	report := filesystems.Report{Date: time.Now(), Command: c.command(), Revision: revision(ctx)}
 	pattern := c.Tests
 	if pattern == "" {
 		pattern = filesystems.Quotas

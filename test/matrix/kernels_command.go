@@ -61,7 +61,7 @@ func (c *kernelsCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	table := Table{Date: time.Now().UTC().Format(time.DateOnly), Command: c.command()}
+	table := Table{Date: time.Now().UTC().Format(time.DateOnly), Command: c.command(), Revision: revision(ctx)}
 	if host {
 		say("host, %s", hostRelease())
 		row, err := runHost(ctx, p, work, say)

@@ -11,7 +11,7 @@ import (
 // what was left out.
 func (t *Table) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, `%s`:\n\n", t.Date, t.Command)
+	fmt.Fprintf(&b, "%s, `%s`, revision %s:\n\n", t.Date, t.Command, t.Revision)
 	t.overview(&b)
 	t.everyCell(&b)
 	t.texts(&b)

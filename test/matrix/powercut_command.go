@@ -52,7 +52,7 @@ func (c *powercutCommand) Run(ctx context.Context) error {
 		c.Seed = rand.Uint64()
 	}
 	say("seed %d", c.Seed)
-	report := powercut.Report{Date: time.Now(), Command: commandLine(), Seed: c.Seed, Lie: c.Lie, Asked: asked}
+	report := powercut.Report{Date: time.Now(), Command: commandLine(), Revision: revision(ctx), Seed: c.Seed, Lie: c.Lie, Asked: asked}
 	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
 		o := powercut.Options{
 			Kernel: k, Guest: guest, Dir: dir, Backends: c.Backend, Cuts: c.Cuts, RecoveryCuts: c.RecoveryCuts,
@@ -92,7 +92,7 @@ type diskerrorCommand struct {
 
 // Run runs all cells, and fails for every finding.
 func (c *diskerrorCommand) Run(ctx context.Context) error {
-	report := diskerror.Report{Date: time.Now(), Command: commandLine()}
+	report := diskerror.Report{Date: time.Now(), Command: commandLine(), Revision: revision(ctx)}
 	skip := skipTo(&report.Skipped)
 	err := c.each(ctx, c.Row, func(k vm.Kernel, guest, dir string) error {
 		found := 0

@@ -32,7 +32,9 @@ func (r *Row) problem(format string, args ...any) {
 type Table struct {
 	Date    string `json:"date"`
 	Command string `json:"command"`
-	Rows    []Row  `json:"rows"`
+	// Revision is the commit that was run.
+	Revision string `json:"revision"`
+	Rows     []Row  `json:"rows"`
 	// Problems are those of the table as a whole.
 	Problems []string `json:"problems,omitempty"`
 }

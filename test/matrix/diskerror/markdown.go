@@ -13,7 +13,9 @@ type Report struct {
 	// Date is the day, Command what was run.
 	Date    time.Time
 	Command string
-	Rows    []Row
+	// Revision is the commit that was run.
+	Revision string
+	Rows     []Row
 	// Skipped says of parts why they were not run.
 	Skipped []string
 }
@@ -34,7 +36,7 @@ func (r Report) Failures() (lines []string) {
 // Markdown is the table, and how it is to be read.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Disk errors\n\n%s, `%s`.\n", r.Date.UTC().Format(time.DateOnly), r.Command)
+	fmt.Fprintf(&b, "### Disk errors\n\n%s, `%s`, revision %s.\n", r.Date.UTC().Format(time.DateOnly), r.Command, r.Revision)
 	b.WriteString(`
 The emulator makes the disk of a running guest fail: the writes to the blocks that the next
 records go to (in the segment, or in the commit journal), or those that bring journaled

@@ -11,7 +11,9 @@ import (
 type Report struct {
 	Date    time.Time `json:"date"`
 	Command string    `json:"command"`
-	Rows    []Row     `json:"rows"`
+	// Revision is the commit that was run.
+	Revision string `json:"revision"`
+	Rows     []Row  `json:"rows"`
 	// Skipped says of kernels why they were not run.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -33,7 +35,7 @@ func (r Report) Failures() (lines []string) {
 // own tables, and what was left out.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, `%s`, in an emulator:\n\n", r.Date.UTC().Format(time.DateOnly), r.Command)
+	fmt.Fprintf(&b, "%s, `%s`, revision %s, in an emulator:\n\n", r.Date.UTC().Format(time.DateOnly), r.Command, r.Revision)
 	b.WriteString("| Kernel | Package | Passed | Failed | Skipped | s |\n|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %.0f |\n",

@@ -14,11 +14,13 @@ type Report struct {
 	// Date is the day, Command what was run.
 	Date    time.Time
 	Command string
-	Seed    uint64
-	Lie     bool
-	Asked   Asked
-	Cuts    []Row
-	Replays []ReplayResult
+	// Revision is the commit that was run.
+	Revision string
+	Seed     uint64
+	Lie      bool
+	Asked    Asked
+	Cuts     []Row
+	Replays  []ReplayResult
 	// Skipped says of parts why they were not run.
 	Skipped []string
 }
@@ -49,7 +51,7 @@ func (r Report) Markdown() string {
 	if r.Lie {
 		title = "Power cuts, check of the checker"
 	}
-	fmt.Fprintf(&b, "### %s\n\n%s, `%s`, seed %d.\n", title, r.Date.UTC().Format(time.DateOnly), r.Command, r.Seed)
+	fmt.Fprintf(&b, "### %s\n\n%s, `%s`, revision %s, seed %d.\n", title, r.Date.UTC().Format(time.DateOnly), r.Command, r.Revision, r.Seed)
 	if r.Lie {
 		b.WriteString("\nThe losses below are wanted: where power is cut, the program wrote with mode `none` under\n" +
 			"`on_commit` and acknowledged all the same; where the disk logs, its filesystem was mounted\n" +
