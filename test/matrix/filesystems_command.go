@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,9 +32,7 @@ func (c *filesystemsCommand) Run(ctx context.Context) error {
 			Kernel: k, Guest: guest, Dir: dir, Run: pattern, Limit: c.Limit, Progress: sayLine,
 		})
 		if missing := (*vm.NoModuleError)(nil); errors.As(err, &missing) {
-			// A cache that was filled before loop devices were wanted lacks them too.
-			skipped := fmt.Sprintf("kernel %s: %v; if the package has it, remove %s", k.Row, err, filepath.Dir(k.Image))
-			skip(skipped)
+			skip(fmt.Sprintf("kernel %s: %v", k.Row, err))
 			return nil
 		}
 		if err != nil {

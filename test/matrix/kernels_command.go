@@ -137,6 +137,9 @@ func (c *kernelsCommand) kernel(ctx context.Context, want vm.Want, p programs, w
 		return row, err
 	}
 	say("%s: %s, fetched in %.1f s", want.Row, kernel.Package, time.Since(started).Seconds())
+	if kernel.Note != "" {
+		say("%s: %s", want.Row, kernel.Note)
+	}
 	dir := filepath.Join(work, "row-"+want.Row)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return row, err

@@ -54,6 +54,9 @@ func (k *kernelRun) xfsPlace() place {
 func runKernel(ctx context.Context, k kernelRun, say func(string, ...any)) (Row, error) {
 	row := Row{Name: k.kernel.Row, Suite: k.kernel.Suite, Package: k.kernel.Package, Release: k.kernel.Release}
 	started := time.Now()
+	if k.kernel.Note != "" {
+		k.note(&row, k.kernel.Note)
+	}
 	if n := len(denials()) - len(k.denials); n > 0 {
 		row.Notes = append(row.Notes, fmt.Sprintf("a quick run: %d denials are left out on this kernel", n))
 	}

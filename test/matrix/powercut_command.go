@@ -153,6 +153,9 @@ func (f crashFlags) each(ctx context.Context, names []string, run func(k vm.Kern
 			return err
 		}
 		say("kernel %s, %s", k.Row, k.Package)
+		if k.Note != "" {
+			say("%s", k.Note)
+		}
 		dir := filepath.Join(work, k.Row)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err

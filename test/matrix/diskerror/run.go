@@ -179,9 +179,9 @@ func (s *suffering) run(ctx context.Context, modules []string) (err error) {
 	}
 	b.Spec = specs
 	b.Disks = append(b.Disks,
-		"-drive", "format=raw,if=none,id=mailbox,cache=unsafe,file="+rig.Escape(s.mailbox),
+		"-drive", "format=raw,if=none,id=mailbox,cache=unsafe,file="+vm.Escape(s.mailbox),
 		"-device", "nvme,drive=mailbox,serial="+mailboxSerial,
-		"-qmp", "unix:"+rig.Escape(s.socket)+",server=on,wait=off")
+		"-qmp", "unix:"+vm.Escape(s.socket)+",server=on,wait=off")
 	failed, end := b.Run(ctx, rig.Listener{Event: s.event, Other: s.line})
 	switch {
 	case s.armed != nil:
@@ -254,7 +254,7 @@ func disk(kind string, i int, image string) []string {
 		device = fmt.Sprintf("virtio-blk-pci,drive=%s,serial=%s,write-cache=on", nodeDisk(i), serial(i))
 	}
 	return []string{
-		"-blockdev", fmt.Sprintf("driver=file,node-name=%s,cache.no-flush=on,filename=%s", nodeImage(i), rig.Escape(image)),
+		"-blockdev", fmt.Sprintf("driver=file,node-name=%s,cache.no-flush=on,filename=%s", nodeImage(i), vm.Escape(image)),
 		"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file=%s", nodeDisk(i), nodeImage(i)),
 		"-device", device,
 	}
@@ -303,7 +303,7 @@ func (o Options) lookAt(ctx context.Context, rows []Row, ledgers []*powercut.Led
 	for i, row := range rows {
 		spec.Images = append(spec.Images, []workload.Store{row.Store})
 		b.Disks = append(b.Disks,
-			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=image%d,cache=unsafe", rig.Escape(o.image(i)), i),
+			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=image%d,cache=unsafe", vm.Escape(o.image(i)), i),
 			"-device", fmt.Sprintf("nvme,drive=image%d,serial=image%d", i, i))
 		ledgers[i].Start()
 	}

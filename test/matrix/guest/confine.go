@@ -16,14 +16,11 @@ import (
 	"felix.local/felix/internal/seccomptest"
 )
 
-// calls are the system calls that can be denied; the short names are those of io_uring.
+// calls are the system calls that can be denied.
 var calls = map[string]uint32{
 	"io_uring_setup":    unix.SYS_IO_URING_SETUP,
 	"io_uring_enter":    unix.SYS_IO_URING_ENTER,
 	"io_uring_register": unix.SYS_IO_URING_REGISTER,
-	"setup":             unix.SYS_IO_URING_SETUP,
-	"enter":             unix.SYS_IO_URING_ENTER,
-	"register":          unix.SYS_IO_URING_REGISTER,
 }
 
 // errnos are what a denied call may answer.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -154,20 +153,7 @@ func mountDisk(m plan.Mount) error {
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		return err
 	}
-	var flags uintptr
-	var rest []string
-	for option := range strings.SplitSeq(m.Options, ",") {
-		switch option {
-		case "":
-		case "ro":
-			flags |= unix.MS_RDONLY
-		case "noatime":
-			flags |= unix.MS_NOATIME
-		default:
-			rest = append(rest, option)
-		}
-	}
-	if err := unix.Mount(m.Device, m.Dir, m.Filesystem, flags, strings.Join(rest, ",")); err != nil {
+	if err := unix.Mount(m.Device, m.Dir, m.Filesystem, 0, m.Options); err != nil {
 		return fmt.Errorf("mounting %s (%s) on %s: %w", m.Device, m.Filesystem, m.Dir, err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func throughGuest(t *testing.T, what string, args ...string) string {
 }
 
 func TestADeniedCallAnswersAsAsked(t *testing.T) {
-	got := throughGuest(t, "calls", "deny", "setup=EPERM,io_uring_enter=ENOSYS,register=EACCES")
+	got := throughGuest(t, "calls", "deny", "io_uring_setup=EPERM,io_uring_enter=ENOSYS,io_uring_register=EACCES")
 	if got != "EPERM ENOSYS EACCES" {
 		t.Errorf("got %s", got)
 	}
@@ -86,9 +86,10 @@ func TestALimitOfLockedMemoryIsSet(t *testing.T) {
 func TestWhatCannotBeDeniedIsAnError(t *testing.T) {
 	for _, args := range [][]string{
 		{"deny", "open=EPERM", "--", "true"},
-		{"deny", "setup=EPIPE", "--", "true"},
-		{"deny", "setup=EPERM"},
-		{"deny", "setup=EPERM", "--"},
+		{"deny", "setup=EPERM", "--", "true"},
+		{"deny", "io_uring_setup=EPIPE", "--", "true"},
+		{"deny", "io_uring_setup=EPERM"},
+		{"deny", "io_uring_setup=EPERM", "--"},
 		{"limit", "memlock=much", "--", "true"},
 		{"nothing"},
 		{},

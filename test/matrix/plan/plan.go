@@ -39,7 +39,7 @@ type Mount struct {
 	Device     string `json:"device"`
 	Filesystem string `json:"filesystem"`
 	Dir        string `json:"dir"`
-	// Options are those of mount -o.
+	// Options are the filesystem's own, such as barrier=0, with commas between them.
 	Options string `json:"options,omitempty"`
 }
 

@@ -82,7 +82,7 @@ func (o Options) boot(name, mode string, spec workload.Spec) rig.Boot {
 // nvme is the emulator's arguments for an image as /dev/nvme0n1, with a volatile cache.
 func nvme(image string) []string {
 	return []string{
-		"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=disk0,cache=writeback", rig.Escape(image)),
+		"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=disk0,cache=writeback", vm.Escape(image)),
 		"-device", "nvme,drive=disk0,serial=disk0",
 	}
 }

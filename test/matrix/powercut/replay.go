@@ -120,8 +120,8 @@ func (o Options) record(ctx context.Context, stores []workload.Store) (*sparseIm
 	}
 	b.Mounts = []plan.Mount{disk}
 	b.Disks = []string{
-		"-blockdev", "driver=file,node-name=image,cache.no-flush=on,filename=" + rig.Escape(image),
-		"-blockdev", "driver=file,node-name=log,cache.no-flush=on,filename=" + rig.Escape(log),
+		"-blockdev", "driver=file,node-name=image,cache.no-flush=on,filename=" + vm.Escape(image),
+		"-blockdev", "driver=file,node-name=log,cache.no-flush=on,filename=" + vm.Escape(log),
 		"-blockdev", fmt.Sprintf("driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=%d%s", logSectorBytes, logged),
 		"-blockdev", "driver=raw,node-name=disk,file=logged",
 		"-device", "virtio-blk-pci,drive=disk,write-cache=on,discard=off,write-zeroes=off",
@@ -219,7 +219,7 @@ func (r *replayer) lookAt(ctx context.Context, cuts []blocklog.Cut) error {
 		ledgers[i] = NewLedger(r.stores, promised)
 		paths = append(paths, path)
 		disks = append(disks,
-			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=image%d,cache=unsafe", rig.Escape(path), i),
+			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=image%d,cache=unsafe", vm.Escape(path), i),
 			"-device", fmt.Sprintf("nvme,drive=image%d,serial=image%d", i, i))
 	}
 	images := slices.Repeat([][]workload.Store{r.stores}, len(cuts))

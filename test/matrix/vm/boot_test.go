@@ -70,7 +70,7 @@ func start(t *testing.T, m vm.Machine) *vm.Guest {
 func TestAGuestRunsItsStepsAndSaysHowTheyWent(t *testing.T) {
 	g := start(t, machine(
 		t,
-		plan.Step{Name: "refused", Argv: []string{plan.Program, "deny", "setup=EPERM"}},
+		plan.Step{Name: "refused", Argv: []string{plan.Program, "deny", "io_uring_setup=EPERM"}},
 		plan.Step{Name: "is no program", Argv: []string{"/nothing"}, Dir: "/data/nothing", UID: 65534},
 		plan.Step{Name: "no sysctl", Argv: []string{"/nothing"}, Sysctls: map[string]string{"kernel.felix": "1"}},
 	))

@@ -44,9 +44,11 @@ func MakeDisk(ctx context.Context, path string, size int64, filesystem string, o
 // the end of the emulator, however sudden, does not touch. The guest sees a disk with a
 // volatile cache and flushes it.
 func Disk(number int, path string) []string {
-	file := strings.ReplaceAll(path, ",", ",,")
 	return []string{
-		"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=disk%d,cache=unsafe", file, number),
+		"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=disk%d,cache=unsafe", Escape(path), number),
 		"-device", fmt.Sprintf("nvme,drive=disk%d,serial=disk%d", number, number),
 	}
 }
+
+// Escape makes a path safe among the emulator's options, which commas set apart.
+func Escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,17 @@ type Kernel struct {
 	// Image is the path of the vmlinuz, Modules the root of a tree with
 	// lib/modules/RELEASE, empty when the package has none.
 	Image, Modules string
+	// Parts are those of the module tree that were unpacked.
+	Parts []string
+	// Note says why this is not what the archive has now; empty when it is.
+	Note string `json:"-"`
+}
+
+// whole says that everything was unpacked that is wanted today. An earlier version of
+// this package may have filled the cache.
+func (k Kernel) whole() bool {
+	missing := func(part string) bool { return !slices.Contains(k.Parts, part) }
+	return k.Modules == "" || !slices.ContainsFunc(moduleParts, missing)
 }
 
 // GoneError says that the archive does not serve a suite, or nothing in it that is wanted.
@@ -43,10 +53,12 @@ func (e *GoneError) Unwrap() error { return e.Cause }
 // listsFor is how long the lists of a suite's packages are good for.
 const listsFor = 24 * time.Hour
 
-// Fetch brings the newest kernel that want names into the cache, if it is not there yet.
-// The host's own package sources and installed packages are neither used nor changed. The
-// error is a *GoneError when the archive has no such kernel, a *MissingError when this
-// host lacks a program.
+// Fetch brings the newest kernel that want names into the cache, if it is not there yet
+// with all that is wanted of it. Where the archive does not give it, as without a network,
+// it is the newest one in the cache, which Note says. The host's own package sources and
+// installed packages are neither used nor changed. The error is a *GoneError when neither
+// the archive nor the cache has such a kernel, a *MissingError when this host lacks a
+// program.
 func Fetch(ctx context.Context, cache string, want Want) (Kernel, error) {
 	if err := Need("apt-get", "apt-cache", "dpkg-deb", "depmod"); err != nil {
 		return Kernel{}, err
@@ -56,20 +68,31 @@ func Fetch(ctx context.Context, cache string, want Want) (Kernel, error) {
 		return Kernel{}, err
 	}
 	a := archive{want: want, dir: filepath.Join(cache, "apt", want.Suite)}
-	if err := a.update(ctx); err != nil {
-		return Kernel{}, err
-	}
-	name, err := a.newest(ctx)
-	if err != nil {
-		return Kernel{}, err
-	}
-	dir := filepath.Join(cache, "kernels", name)
-	k, err := cached(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		k, err = a.download(ctx, name, dir)
+	k, err := a.fetch(ctx, filepath.Join(cache, "kernels"))
+	if gone := (*GoneError)(nil); errors.As(err, &gone) && ctx.Err() == nil {
+		k, err = fetchedBefore(cache, gone)
 	}
 	k.Row, k.Suite = want.Row, want.Suite
 	return k, err
+}
+
+// fetchedBefore is the newest kernel of the cache in place of one that is gone.
+func fetchedBefore(cache string, gone *GoneError) (Kernel, error) {
+	kernels, err := Cached(cache)
+	if err != nil {
+		return Kernel{}, errors.Join(gone, err)
+	}
+	for _, k := range slices.Backward(kernels) {
+		wanted, err := gone.Want.names(k.Package)
+		if err != nil {
+			return Kernel{}, err
+		}
+		if wanted {
+			k.Note = fmt.Sprintf("%s is from the cache and may not be the newest: %v", k.Package, gone)
+			return k, nil
+		}
+	}
+	return Kernel{}, gone
 }
 
 // Cached lists the kernels that were fetched before, oldest first.
@@ -84,6 +107,9 @@ func Cached(cache string) ([]Kernel, error) {
 	}
 	var found []Kernel
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			continue
+		}
 		k, err := cached(filepath.Join(cache, "kernels", e.Name()))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a download that did not finish
@@ -147,6 +173,23 @@ func (a archive) options() []string {
 	return o
 }
 
+// fetch is the newest kernel of the archive, from the directory of kernels or else anew.
+func (a archive) fetch(ctx context.Context, kernels string) (Kernel, error) {
+	if err := a.update(ctx); err != nil {
+		return Kernel{}, err
+	}
+	name, err := a.newest(ctx)
+	if err != nil {
+		return Kernel{}, err
+	}
+	dir := filepath.Join(kernels, name)
+	k, err := cached(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !k.whole() {
+		return a.download(ctx, name, dir)
+	}
+	return k, err
+}
+
 // update fetches the suite's lists, unless they are young.
 func (a archive) update(ctx context.Context) error {
 	stamp := filepath.Join(a.dir, "updated")
@@ -171,56 +214,76 @@ func (a archive) update(ctx context.Context) error {
 
 // newest is the name of the newest package that is wanted.
 func (a archive) newest(ctx context.Context) (string, error) {
-	pattern, err := regexp.Compile(`^(?:` + a.want.Pattern + `)$`)
-	if err != nil {
-		return "", err
-	}
 	names, err := output(ctx, a.dir, "apt-cache", append(a.options(), "pkgnames", "linux-")...)
 	if err != nil {
 		return "", err
 	}
-	found := slices.DeleteFunc(strings.Fields(names), func(name string) bool { return !pattern.MatchString(name) })
+	var found []string
+	for _, name := range strings.Fields(names) {
+		wanted, err := a.want.names(name)
+		if err != nil {
+			return "", err
+		}
+		if wanted {
+			found = append(found, name)
+		}
+	}
 	if len(found) == 0 {
 		return "", &GoneError{Want: a.want, Cause: fmt.Errorf("no package matches %s", a.want.Pattern)}
 	}
 	return slices.MaxFunc(found, compareVersions), nil
 }
 
-// download unpacks a package into dir, and writes the note once all is there.
-func (a archive) download(ctx context.Context, name, dir string) (k Kernel, err error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return k, err
+// unfinished is how the name of a directory ends in which a kernel is being unpacked.
+const unfinished = ".unfinished"
+
+// download unpacks a package beside dir, writes the note once all is there, and puts it in
+// place of what dir held, which stays when that fails.
+func (a archive) download(ctx context.Context, name, dir string) (Kernel, error) {
+	beside := dir + unfinished
+	if err := os.RemoveAll(beside); err != nil {
+		return Kernel{}, err
 	}
+	if err := a.unpackInto(ctx, name, beside); err != nil {
+		return Kernel{}, errors.Join(err, os.RemoveAll(beside))
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return Kernel{}, err
+	}
+	if err := os.Rename(beside, dir); err != nil {
+		return Kernel{}, err
+	}
+	return cached(dir)
+}
+
+func (a archive) unpackInto(ctx context.Context, name, dir string) error {
 	work := filepath.Join(dir, "download")
 	if err := os.MkdirAll(work, 0o755); err != nil {
-		return k, err
+		return err
 	}
 	if _, err := output(ctx, work, "apt-get", append(a.options(), "-qq", "download", name)...); err != nil {
-		return k, &GoneError{Want: a.want, Cause: err}
+		return &GoneError{Want: a.want, Cause: err}
 	}
 	packages, err := filepath.Glob(filepath.Join(work, "*.deb"))
 	if err != nil {
-		return k, err
+		return err
 	}
 	if len(packages) != 1 {
-		return k, fmt.Errorf("%s: %d packages were downloaded, want 1", name, len(packages))
+		return fmt.Errorf("%s: %d packages were downloaded, want 1", name, len(packages))
 	}
-	k, err = unpack(ctx, packages[0], dir)
+	k, err := unpack(ctx, packages[0], dir)
 	if err != nil {
-		return k, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if err := os.RemoveAll(work); err != nil {
-		return k, err
+		return err
 	}
-	k.Package, k.Row, k.Suite = name, a.want.Row, a.want.Suite
+	k.Package, k.Row, k.Suite, k.Parts = name, a.want.Row, a.want.Suite, moduleParts
 	b, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
-		return k, err
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, noteName), b, 0o644); err != nil {
-		return k, err
-	}
-	return cached(dir)
+	return os.WriteFile(filepath.Join(dir, noteName), b, 0o644)
 }
 
 // mirror is where the host gets Debian's packages, or else the project's own place.

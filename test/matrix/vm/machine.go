@@ -40,13 +40,12 @@ const limitDefault = 5 * time.Minute
 // arguments are the emulator's. The first serial port is the kernel's console, the second
 // one takes the results.
 func (m Machine) arguments() []string {
-	escape := func(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 	args := []string{
 		"-accel", "tcg,thread=single", "-cpu", "qemu64", "-m", "1G", "-smp", "2",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", m.Kernel.Image, "-initrd", m.Initramfs,
 		"-append", strings.TrimSpace("console=ttyS0 quiet panic=-1 " + m.Append),
-		"-serial", "file:" + escape(m.Log+".console"),
+		"-serial", "file:" + Escape(m.Log+".console"),
 		"-chardev", "file,id=results,path=/dev/stdout", "-serial", "chardev:results",
 	}
 	args = append(args, m.Disks...)

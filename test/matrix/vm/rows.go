@@ -2,6 +2,7 @@ package vm
 
 import (
 	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,11 @@ type Want struct {
 	Suite string
 	// Pattern is a regular expression that the whole name of the package matches.
 	Pattern string
+}
+
+// names says whether a package is one of those wanted. The error is that of a pattern.
+func (w Want) names(name string) (bool, error) {
+	return regexp.MatchString(`^(?:`+w.Pattern+`)$`, name)
 }
 
 // Rows are the kernels of the table, oldest first. All are of the flavour for virtual

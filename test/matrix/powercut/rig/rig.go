@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"felix.local/felix/test/matrix/plan"
@@ -142,9 +141,6 @@ func VirtioModules(ctx context.Context, k vm.Kernel, dir string) ([]string, erro
 	}
 	return order, nil
 }
-
-// Escape makes a path safe among the emulator's options.
-func Escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
 // MkfsOptions leave nothing of an ext4 to be initialised while a test runs.
 func MkfsOptions() []string { return []string{"-E", "lazy_itable_init=0,lazy_journal_init=0"} }

@@ -86,9 +86,3 @@ func TestAMachineThatGotToTheProgramIsNotStartedAgain(t *testing.T) {
 		t.Errorf("%v after %d starts", end, starts())
 	}
 }
-
-func TestACommaInAPathIsNoEndOfAnOption(t *testing.T) {
-	if got := rig.Escape("/a,b"); got != "/a,,b" {
-		t.Error(got)
-	}
-}
