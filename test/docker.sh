@@ -11,8 +11,9 @@
 #   BUILD_IMAGE=… RUN_IMAGE=… test/docker.sh
 #   CONTAINER_CLI="podman --runtime runc" RUN_OPTIONS="--ulimit nofile=20000:20000" test/docker.sh
 #
-# Where no engine runs it prints "skipped: …" and exits 0. Where no registry answers, it
-# builds on an image made of this machine's Go and BusyBox, and runs on scratch.
+# Where no engine runs it prints "skipped: …" and exits 0; with --start, an engine that is
+# there and does not start is a failure. Where no registry answers, it builds on an image
+# made of this machine's Go and BusyBox, and runs on scratch. It removes what it made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,6 +43,9 @@ work=$(mktemp -d)
 checks=0
 failures=0
 engine_pid=
+not_started=
+# The images that are this test's own, the last one first.
+images=()
 # The engine's command, and what every container is started with.
 read -ra cli <<<"${CONTAINER_CLI:-}"
 read -ra options <<<"${RUN_OPTIONS:-}"
@@ -49,6 +53,19 @@ read -ra options <<<"${RUN_OPTIONS:-}"
 skip() {
   echo "skipped: $*"
   exit 0
+}
+
+# last_word TEXT gives the last line of what an engine's client printed that says what is
+# wrong: behind it Docker's says that it could not say more.
+last_word() {
+  local line last=
+  while read -r line; do
+    case $line in
+    "" | "errors pretty printing info") ;;
+    *) last=$line ;;
+    esac
+  done <<<"$1"
+  echo "$last"
 }
 
 say() { printf '%-6s %s\n' "$1" "$2"; }
@@ -79,58 +96,78 @@ holds() {
 clean() {
   local status=$?
   if [ "${#cli[@]}" -gt 0 ]; then
-    "${cli[@]}" ps -aq --filter "label=$tag" | xargs -r "${cli[@]}" rm -f >/dev/null 2>&1 || true
-    "${cli[@]}" volume ls -q --filter "name=$tag" | xargs -r "${cli[@]}" volume rm -f >/dev/null 2>&1 || true
+    "${cli[@]}" ps -aq --filter "label=$tag" | xargs -r "${cli[@]}" rm -f -v >/dev/null 2>&1 || true
+    "${cli[@]}" volume rm -f "$tag-data" >/dev/null 2>&1 || true
+    [ "${#images[@]}" = 0 ] || "${cli[@]}" image rm "${images[@]}" >/dev/null 2>&1 || true
   fi
   if [ -n "$engine_pid" ]; then
     kill "$engine_pid" 2>/dev/null && wait "$engine_pid" 2>/dev/null || true
     # What the engine mounted goes with it; a mount that stays keeps its directory.
     awk -v at="$work/" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount 2>/dev/null || true
   fi
-  rm -rf "$work" 2>/dev/null || true
+  # What is still mounted is not this test's to empty.
+  rm -rf --one-file-system "$work" 2>/dev/null || echo "$work stays" >&2
   exit "$status"
 }
 trap clean EXIT
 
-# start_engine runs dockerd for this test alone: its own data, no network of its own.
+# start_engine runs dockerd for this test alone: its own data, no network of its own. It
+# returns 1 and says why in not_started where that cannot be tried; an engine that is
+# tried and does not start is the end.
 start_engine() {
-  command -v dockerd >/dev/null || return 1
-  [ "$(id -u)" = 0 ] || return 1
+  local name
+  for name in dockerd docker; do
+    command -v "$name" >/dev/null || {
+      not_started="$name is not installed"
+      return 1
+    }
+  done
+  [ "$(id -u)" = 0 ] || {
+    not_started="only root starts dockerd"
+    return 1
+  }
   export DOCKER_HOST=unix://$work/docker.sock
   dockerd --iptables=false --ip6tables=false --bridge=none --data-root="$work/data" --exec-root="$work/exec" \
     --pidfile="$work/docker.pid" -H "$DOCKER_HOST" >"$work/dockerd.log" 2>&1 &
   engine_pid=$!
-  for _ in $(seq 60); do
+  for _ in $(seq 240); do
     docker info >/dev/null 2>&1 && return
     kill -0 "$engine_pid" 2>/dev/null || break
     sleep 0.5
   done
-  tail -n 3 "$work/dockerd.log"
-  return 1
+  fail "dockerd starts; its last lines:"
+  tail -n 20 "$work/dockerd.log"
+  exit 1
 }
 
 if [ "${#cli[@]}" -gt 0 ]; then
   "${cli[@]}" info >/dev/null
-elif docker info >/dev/null 2>&1; then
+elif no_docker=$(docker info 2>&1); then
   cli=(docker)
 elif [ -n "$start" ] && start_engine; then
   cli=(docker)
-elif podman info >/dev/null 2>&1; then
+elif no_podman=$(podman info 2>&1); then
   cli=(podman)
 else
-  skip "no container engine runs here (docker info and podman info fail); test/docker.sh --start starts one as root where dockerd is installed"
+  hint="test/docker.sh --start starts one as root where dockerd is installed"
+  skip "no container engine runs here (docker info: $(last_word "$no_docker"); podman info: $(last_word "$no_podman")); ${not_started:-$hint}"
 fi
 format=()
+# Whether this engine keeps the stages of a build as images.
+stages_stay=
 case ${cli[0]} in
 *podman)
-  podman=yes
+  podman=yes stages_stay=yes
   version=$("${cli[@]}" --version)
   format=(--format docker) # the other has no health check
   ;;
 *)
   podman=
   version="Docker $("${cli[@]}" version --format '{{.Server.Version}}')"
-  "${cli[@]}" buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+  "${cli[@]}" buildx version >/dev/null 2>&1 || {
+    export DOCKER_BUILDKIT=0
+    stages_stay=yes
+  }
   ;;
 esac
 echo "engine: $version, kernel $(uname -r)"
@@ -152,7 +189,22 @@ local_base() {
     go mod download
   tar -C "$root" -cf - . | "${cli[@]}" import --change "ENV PATH=/bin:/usr/local/go/bin" --change "ENV HOME=/root" \
     --change "ENV GOPROXY=off" --change "ENV GOFLAGS=-buildvcs=false" --change "ENV GOTOOLCHAIN=local" - "$tag:base" >/dev/null
+  images=("$tag:base" ${images[@]+"${images[@]}"})
   rm -rf "$root"
+}
+
+# build_image ARGS... makes the test's image. A stage that stays gets a name, to be removed
+# by.
+build_image() {
+  local target
+  for target in ${stages_stay:+build} ""; do
+    "${cli[@]}" build ${format[@]+"${format[@]}"} ${target:+--target "$target"} -t "$tag${target:+:$target}" "$@" >"$work/build.log" 2>&1 || {
+      tail -n 30 "$work/build.log"
+      fail "the image is built"
+      exit 1
+    }
+    images=("$tag${target:+:$target}" ${images[@]+"${images[@]}"})
+  done
 }
 
 # build_last makes the image of the file's last stage and a program that is there.
@@ -165,11 +217,7 @@ build_last() {
     printf 'ARG RUN_IMAGE=scratch\nFROM scratch AS build\nCOPY out /out\n'
     sed -n '/^FROM ${RUN_IMAGE}/,$p' Dockerfile.linux
   } >"$at/Dockerfile"
-  "${cli[@]}" build ${format[@]+"${format[@]}"} -t "$tag" "$at" >"$work/build.log" 2>&1 || {
-    tail -n 30 "$work/build.log"
-    fail "the last stage is built"
-    exit 1
-  }
+  build_image "$at"
   pass "the last stage is built around $binary"
 }
 
@@ -189,17 +237,20 @@ build() {
     fi
   fi
   began=$SECONDS
-  "${cli[@]}" build ${format[@]+"${format[@]}"} ${network[@]+"${network[@]}"} -f Dockerfile.linux --build-arg "BUILD_IMAGE=$BUILD_IMAGE" --build-arg "RUN_IMAGE=${RUN_IMAGE:-scratch}" \
-    --build-arg VERSION=0.0.0-docker -t "$tag" . >"$work/build.log" 2>&1 || {
-    tail -n 30 "$work/build.log"
-    fail "the image is built"
-    exit 1
-  }
+  build_image ${network[@]+"${network[@]}"} -f Dockerfile.linux --build-arg "BUILD_IMAGE=$BUILD_IMAGE" --build-arg "RUN_IMAGE=${RUN_IMAGE:-scratch}" \
+    --build-arg VERSION=0.0.0-docker .
   pass "the image is built on $BUILD_IMAGE for ${RUN_IMAGE:-scratch}, in $((SECONDS - began)) s"
 }
 
 if [ -n "$image" ]; then
-  "${cli[@]}" tag "$image" "$tag"
+  # The other name is this test's, where it is another one.
+  case $image in
+  "$tag" | "$tag:latest" | "localhost/$tag" | "localhost/$tag:latest") ;;
+  *)
+    "${cli[@]}" tag "$image" "$tag"
+    images=("$tag" ${images[@]+"${images[@]}"})
+    ;;
+  esac
 elif [ -n "$binary" ]; then
   build_last
 else
@@ -210,7 +261,7 @@ fi
 # its own loopback.
 run() { "${cli[@]}" run ${options[@]+"${options[@]}"} --rm --label "$tag" --network none "$@"; }
 
-# felixd_json FIELD cuts a text field of an event out of what was printed.
+# field NAME cuts a text field of an event out of what was printed.
 field() { sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p' | head -n 1; }
 
 size=$("${cli[@]}" image inspect --format '{{.Size}}' "$tag")
@@ -254,13 +305,7 @@ standard=$(run "$tag" doctor --samples 1 --json 2>"$work/stderr")
 case $standard in
 *'"backend":{"name":"pool"'*)
   pass "the engine's own profile denies io_uring: $(echo "$standard" | field refused)"
-  case $(cat "$work/stderr") in
-  *"$denied"* | *"if the kernel has io_uring, $denied"*) pass "and the log says what to change: $denied" ;;
-  *)
-    fail "the log does not say what to change:"
-    cat "$work/stderr"
-    ;;
-  esac
+  holds "and the log says what to change: $denied" "$(cat "$work/stderr")" "$denied"
   demo "the engine's own profile" pool
   ;;
 *)
@@ -301,12 +346,20 @@ beside() {
   "${cli[@]}" run ${options[@]+"${options[@]}"} --rm -i --label "$tag" --network "container:$tag-$name" "$tag" "$@"
 }
 
-# threads NAME counts the threads of a server, the kernel's workers of its ring among
-# them.
+# threads NAME LIMIT counts the threads of a server, the kernel's workers of its ring
+# among them, and holds that they are within a limit, where there is one.
 threads() {
-  local pid
-  pid=$(state "$1" Pid)
-  echo "$(ls "/proc/$pid/task" | wc -l) threads, $(cat /proc/"$pid"/task/*/comm 2>/dev/null | grep -c '^iou-wrk' || true) of them the kernel's workers"
+  local name=$1 limit=$2 pid count text
+  pid=$(state "$name" Pid)
+  count=$(ls "/proc/$pid/task" | wc -l)
+  text="$count threads, $(cat /proc/"$pid"/task/*/comm 2>/dev/null | grep -c '^iou-wrk' || true) of them the kernel's workers"
+  if [ -z "$limit" ]; then
+    say note "$name: $text"
+  elif [ "$count" -gt 0 ] && [ "$count" -le "$limit" ]; then
+    pass "$name: $text, within the limit of $limit"
+  else
+    fail "$name: $text, and the limit is $limit"
+  fi
 }
 
 # stop NAME ends a server in order.
@@ -322,11 +375,25 @@ stop() {
   fi
 }
 
+# kill_now NAME ends a server where it stands.
+kill_now() { "${cli[@]}" kill -s KILL "$tag-$1" >/dev/null; }
+
 # stored NAME N reads N records from the beginning and gives how many there are, each at
 # the offset it has to have.
 stored() {
   timeout 60 "${cli[@]}" run ${options[@]+"${options[@]}"} --rm --label "$tag" --network "container:$tag-$1" "$tag" subscribe t/default/orders --from 0 --count "$2" --json |
     awk -F'"offset":' '/"event":"record"/ && int($2) == n + 0 { n++ } END { print n + 0 }'
+}
+
+# wants_all NAME WHEN reads everything that was ever acknowledged.
+wants_all() {
+  local found
+  found=$(stored "$1" "$acked")
+  if [ "$found" = "$acked" ]; then
+    pass "$2: all $acked records that were ever acknowledged are read back"
+  else
+    fail "$2: $found of $acked acknowledged records are read back"
+  fi
 }
 
 acked=0
@@ -335,31 +402,53 @@ load() {
   local name=$1 n=$2 out
   if out=$(seq "$n" | beside "$name" publish t/default/orders --batch 20 --json 2>&1); then
     acked=$((acked + n))
-    pass "$name: $n records acknowledged; $(threads "$name")"
+    pass "$name: $n records acknowledged"
   else
     fail "$name: publishing ends with $out"
   fi
 }
 
-# limited NAME BACKEND ARGS... starts a server under limits, publishes, reads everything
-# that was ever acknowledged, and ends the server.
+# under_load NAME COMMAND... runs a command that ends a server, while that is published
+# to. What was acknowledged until then counts.
+under_load() {
+  local name=$1 publisher grew
+  shift
+  : >"$work/published"
+  (seq 1000000 | beside "$name" publish t/default/orders --batch 20 --json >"$work/published" 2>&1) &
+  publisher=$!
+  for _ in $(seq 300); do
+    [ "$(grep -c '"event":"published"' "$work/published")" -lt 50 ] || break
+    kill -0 "$publisher" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -0 "$publisher" 2>/dev/null || fail "$name: it is not published to any more when it is ended"
+  "$@"
+  wait "$publisher" || true
+  grew=$(awk -F'"last_offset":' -v before="$acked" '/"event":"published"/ { last = int($2) + 1 } END { print last ? last - before : 0 }' "$work/published")
+  acked=$((acked + grew))
+  if [ "$grew" -gt 0 ]; then
+    pass "$name: $grew records were acknowledged before it was gone"
+  else
+    fail "$name: nothing was acknowledged before it was gone"
+    tail -n 3 "$work/published"
+  fi
+}
+
+# limited NAME BACKEND LIMIT ARGS... starts a server under limits, publishes, and reads
+# everything that was ever acknowledged. LIMIT is of its threads, or empty.
 limited() {
-  local name=$1 backend=$2 found
-  shift 2
-  serve "$name" "$@" || return 0
+  local name=$1 backend=$2 limit=$3 found
+  shift 3
+  serve "$name" ${limit:+--pids-limit "$limit"} "$@" || return 0
   found=$("${cli[@]}" logs "$tag-$name" 2>/dev/null | grep '"event":"storage"' | field backend)
   holds "$name: the backend is the $backend" "${found%%/*}" "$backend"
   beside "$name" streams create t/default/orders >/dev/null
   load "$name" 2000
-  found=$(stored "$name" "$acked")
-  if [ "$found" = "$acked" ]; then
-    pass "$name: all $acked records that were ever acknowledged are read back"
-  else
-    fail "$name: $found of $acked acknowledged records are read back"
-  fi
+  threads "$name" "$limit"
+  wants_all "$name" "$name"
 }
 
-limited plain ring "${confined[@]}" --health-interval 1s
+limited plain ring "" "${confined[@]}" --health-interval 1s
 for _ in $(seq 60); do
   # Podman leaves it to systemd to ask; here it is asked to ask.
   [ -z "$podman" ] || "${cli[@]}" healthcheck run "$tag-plain" >/dev/null || true
@@ -390,29 +479,22 @@ none=$((2 * own - 1))
 crowd "pids-$few" ring "${confined[@]}" --pids-limit "$few"
 crowd "pids-$none" pool "${confined[@]}" --pids-limit "$none"
 crowd "pids-$own" pool "${confined[@]}" --pids-limit "$own"
-limited "pids-$few" ring "${confined[@]}" --no-healthcheck --pids-limit "$few"
+limited "pids-$few" ring "$few" "${confined[@]}" --no-healthcheck
 stop "pids-$few"
-limited "pids-$none" pool "${confined[@]}" --no-healthcheck --pids-limit "$none"
+limited "pids-$none" pool "$none" "${confined[@]}" --no-healthcheck
 holds "pids-$none: the log says which limit to raise" "$("${cli[@]}" logs "$tag-pids-$none" 2>&1)" \
   "raise pids.max (now $none; systemd: TasksMax=; Docker: --pids-limit; Kubernetes: podPidsLimit of the kubelet) to at least $((none + 1))"
 stop "pids-$none"
 
-# A kill in the middle of publishing, and a start on the same volume.
+# An end in order and a kill, each in the middle of publishing and with a start on the same
+# volume after it.
+serve drained "${confined[@]}"
+under_load drained stop drained
 serve killed "${confined[@]}"
-(seq 100000 | beside killed publish t/default/orders --batch 20 --json >"$work/published" 2>&1) &
-sleep 2
-"${cli[@]}" kill -s KILL "$tag-killed" >/dev/null
-wait $! || true
-grew=$(awk -F'"last_offset":' -v before="$acked" '/"event":"published"/ { last = int($2) + 1 } END { print last ? last - before : 0 }' "$work/published")
-acked=$((acked + grew))
+wants_all killed "after SIGTERM while it was published to"
+under_load killed kill_now killed
 serve after "${confined[@]}"
-found=$(stored after "$acked")
-if [ "$found" = "$acked" ] && [ "$grew" -gt 0 ]; then
-  pass "killed while it was published to: all $acked acknowledged records are there, $grew of them from the last two seconds"
-else
-  fail "killed while it was published to: $found of $acked acknowledged records, $grew of them from the last two seconds"
-  tail -n 3 "$work/published"
-fi
+wants_all after "after a kill while it was published to"
 stop after
 
 echo "test/docker.sh: $((checks - failures)) of $checks checks hold"

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -92,30 +91,5 @@ func TestTheComposeFileConfinesTheServer(t *testing.T) {
 	}
 	if grace, err := strconv.Atoi(strings.TrimSuffix(value(t, server, "stop_grace_period"), "s")); err != nil || grace <= shutdownSeconds(t) {
 		t.Errorf("the server is killed after %d s, %v", grace, err)
-	}
-}
-
-func TestTheScriptForRealContainersIsValidAndSkipsWithoutAnEngine(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash:", err)
-	}
-	script := filepath.Join(root, "test", "docker.sh")
-	cmd := exec.CommandContext(t.Context(), bash, script)
-	// Neither engine is found in a path without them.
-	tools := t.TempDir()
-	for _, name := range []string{"dirname", "mktemp", "rm"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Skip("the script needs a program:", err)
-		}
-		if err := os.Symlink(path, filepath.Join(tools, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd.Env = []string{"PATH=" + tools, "TMPDIR=" + t.TempDir()}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "skipped: no container engine runs here") {
-		t.Errorf("%v: %s", err, out)
 	}
 }
