@@ -21,7 +21,9 @@
 //     nothing else. Flush covers every byte whose write completed before the
 //     flush was submitted, and the length. FlushAll also covers metadata that
 //     reading the bytes does not need; it is the one to use on a directory.
-//   - A failed flush is final. No implementation retries one.
+//   - A failed flush is final. No implementation retries one. One that succeeded
+//     proves nothing if its filesystem stopped while it was under way, which
+//     File.TakesWrites says afterwards.
 //   - Complete is called exactly once per Submit and never runs a caller's code:
 //     it hands the result over and returns.
 //

@@ -91,8 +91,12 @@ func (f *osFile) Linked() (bool, error) {
 
 // TakesWrites writes nothing, which a filesystem that has stopped refuses: ext4, btrfs
 // and f2fs look at their state before they look at the length. XFS does not, but does
-// when it is asked for the file's attributes, as Linked does.
+// when it is asked for the file's attributes. ext4 before Linux 6.6 says so of a
+// shutdown, and not of an error after which it remounted itself read-only.
 func (f *osFile) TakesWrites() error {
+	if _, err := f.stat(); err != nil {
+		return f.fail("look for writes", -1, err)
+	}
 	fd, err := f.descriptor()
 	if err == nil {
 		err = ignoreInterrupts(func() error {

@@ -54,6 +54,10 @@
 //     to b only if the bound stood at a when it was submitted. Whenever something
 //     below may be unsynced, or the write took several pieces, a flush is
 //     submitted after its completion.
+//   - No flush or dsync write moves a bound, or lets a caller go on, before the file
+//     was asked after it whether its filesystem still takes writes. Asking may wait
+//     for that file's lock in the kernel, or for a filesystem to thaw; limitedFS
+//     bounds the threads.
 //   - A segment is sealed (data, index and length on the device) before a record
 //     of its successor can be acknowledged. With background rolls its data is
 //     synced before a record of its successor is reported durable; index and

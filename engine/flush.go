@@ -64,9 +64,12 @@ func (p *flushPass) round() (again bool) {
 	l := p.log
 	err := p.op.Err
 	l.store.keepIfUnknown(&p.op)
+	if err == nil {
+		err = p.op.File.TakesWrites()
+	}
 	var unnamed error
 	if err == nil && !p.pending && p.file != nil {
-		unnamed = l.kept(p.file, p.size)
+		unnamed = l.stillNamed(p.file, p.size)
 	}
 	l.mu.Lock()
 	if err == nil && l.writesLocked(p.id) {

@@ -12,16 +12,19 @@ import (
 // blocks; ten thousand shards must not become ten thousand threads.
 type limitedFS struct {
 	device.FS
-	names, reads chan struct{}
+	names, reads, asks chan struct{}
 }
 
 const (
 	namesAtOnce = 8
 	readsAtOnce = 16
+	// asksAtOnce is for the question whether a file takes writes, which a frozen
+	// filesystem answers when it thaws.
+	asksAtOnce = 8
 )
 
 func newLimitedFS(fs device.FS) *limitedFS {
-	return &limitedFS{FS: fs, names: make(chan struct{}, namesAtOnce), reads: make(chan struct{}, readsAtOnce)}
+	return &limitedFS{FS: fs, names: make(chan struct{}, namesAtOnce), reads: make(chan struct{}, readsAtOnce), asks: make(chan struct{}, asksAtOnce)}
 }
 
 func within[T any](tokens chan struct{}, call func() (T, error)) (T, error) {
@@ -85,6 +88,12 @@ func (f *limitedFile) ReadAt(p []byte, pos int64) (int, error) {
 	f.fs.reads <- struct{}{}
 	defer func() { <-f.fs.reads }()
 	return f.File.ReadAt(p, pos)
+}
+
+func (f *limitedFile) TakesWrites() error {
+	f.fs.asks <- struct{}{}
+	defer func() { <-f.fs.asks }()
+	return f.File.TakesWrites()
 }
 
 func (f *limitedFile) Truncate(size int64) error {

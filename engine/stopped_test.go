@@ -70,3 +70,29 @@ func TestAFlushOnAFilesystemThatStoppedAcknowledgesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A truncation that was flushed over a filesystem that stopped may not have happened.
+func TestATruncationOnAFilesystemThatStoppedDoesNotSucceed(t *testing.T) {
+	var stopped atomic.Bool
+	r := newRigIn(t, t.TempDir(), func(c *engine.Config) {
+		c.SegmentBytes, c.Journal = 1<<20, engine.JournalOff
+		c.FS = stoppingFS{device.OS(), &stopped}
+	})
+	for range 3 {
+		r.appendSizes(100)
+	}
+	stopped.Store(true)
+	errorAs[*engine.PoisonedError](t, r.log.Truncate(r.ctx, 1))
+}
+
+// What was rolled away is flushed before what is active, and is asked for by itself: the
+// second flush never comes here.
+func TestTheFlushOfARetiredSegmentIsNotBelievedWhenTheFilesystemStopped(t *testing.T) {
+	r, _ := heldSeal(t, engine.FsyncPeriodic, 0)
+	before := r.log.DurableOffset()
+	r.disk.StopTakingWrites(syscall.EROFS)
+	errorAs[*engine.PoisonedError](t, r.log.Sync(r.ctx))
+	if got := r.log.DurableOffset(); got != before {
+		t.Errorf("durable went from %d to %d", before, got)
+	}
+}

@@ -125,7 +125,7 @@ func (l *Log) flushActive() error {
 	}
 	err := l.flushFile(w.file)
 	if err == nil {
-		err = l.kept(w.file, w.size)
+		err = l.stillNamed(w.file, w.size)
 	}
 	if err != nil {
 		l.store.counters.syncFailures.Add(1)

@@ -226,6 +226,9 @@ func (l *Log) flushFile(file device.File) error {
 	op := &l.flushOp // the role's
 	op.Kind, op.File = device.Flush, file
 	err := l.store.do(op)
+	if err == nil {
+		err = file.TakesWrites()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.flushing = false

@@ -7,7 +7,7 @@ import "time"
 // of the data root.
 //
 // A log that cannot be opened without losing what may have been acknowledged is
-// refused with a *RefusedError, and its directory is as it was. With another error
+// refused with a *RefusedError, and every byte of its directory is as it was. With another error
 // the Recovered, if there is one, reports what was changed before that, as Apply
 // does.
 func Open(disk Disk, dir, label string, p Policy) (*Recovered, error) {

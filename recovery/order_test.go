@@ -37,6 +37,10 @@ func TestOrderOfRecovery(t *testing.T) {
 	settle := func(id uint64, size, drop int) string {
 		return fmt.Sprintf("truncate %s %d\nflush %s\ndrop_cache %s %d\n", log(id), size, log(id), log(id), drop)
 	}
+	// What the mark vouches for is trimmed alone: it may be the one to grow.
+	trim := func(id uint64, size int) string {
+		return fmt.Sprintf("truncate %s %d\nflush %s\n", log(id), size, log(id))
+	}
 	const parent, directory = "flush_dir %s\n", "flush_dir shard\n"
 	const mark = "write_dsync durable.mark 0+32\n"
 	for _, c := range []struct {
@@ -46,7 +50,13 @@ func TestOrderOfRecovery(t *testing.T) {
 	}{
 		{
 			"a clean log is flushed, then its directory, then its mark", func(s *shard) { s.sealed(3); s.mark(2, at(5)) },
-			settle(2, at(5), at(5)) + parent + directory + mark,
+			settle(2, at(5), at(5)) + trim(1, at(5)) + parent + directory + mark,
+		},
+		{
+			"below a blank newest segment the one that grows is trimmed, though the mark vouches for it",
+			func(s *shard) { s.sealed(3); s.write(log(3), nil); s.mark(2, at(5)) },
+			settle(3, 0, 0) + trim(2, at(5)) + parent +
+				"remove " + log(3) + "\n" + directory + "remove " + segment.IndexName(3) + " failed\n" + directory + mark,
 		},
 		{
 			"without a mark the segment before the newest one is flushed as well, and the mark's name is made durable before its content",
@@ -88,7 +98,7 @@ func TestOrderOfRecovery(t *testing.T) {
 		{
 			"segments are unlinked newest first, each durably before the next",
 			func(s *shard) { s.sealed(1); s.put(1, headerBytes(9)); s.put(2, headerBytes(9)); s.mark(0, at(5)) },
-			settle(2, at(0), 0) + settle(1, at(0), 0) + parent +
+			settle(2, at(0), 0) + settle(1, at(0), 0) + trim(0, at(5)) + parent +
 				"remove " + log(2) + "\n" + directory + "remove " + segment.IndexName(2) + "\n" +
 				"remove " + log(1) + "\n" + directory + "remove " + segment.IndexName(1) + "\n" + directory + mark,
 		},

@@ -21,10 +21,10 @@ import (
 // was, goes too: in a file that grows over it again without a flush, the next power cut
 // could bring it back in place of the records appended since.
 //
-// Flushed is the newest segment, what lies above the newest one longer than a
-// header, and the segment before that unless the mark vouches for all of it: a
-// background roll may have left that one unsynced too. A missing directory is
-// fine.
+// Both are done to the newest segment, what lies above the newest one longer than a
+// header, and the segment before that, which may be the one to grow when those above
+// are blank or set aside; a background roll may have left it unsynced too. The cache of
+// what the mark vouches for stays. A missing directory is fine.
 func Settle(disk Disk, dir string, p Policy) error {
 	if err := p.withDefaults().validate(); err != nil {
 		return err
@@ -63,9 +63,9 @@ func Settle(disk Disk, dir string, p Policy) error {
 	return nil
 }
 
-// settleSegment flushes one segment, unless the mark vouches for all of it, and
-// drops its cache from where the mark ends; trim frees what is behind the end of the
-// file. It gives the segment's size.
+// settleSegment flushes one segment and drops its cache from where the mark ends; trim
+// frees what is behind the end of the file. A segment that the mark vouches for, unless
+// it is the newest, is trimmed at most. It gives the segment's size.
 func settleSegment(disk Disk, dir string, id uint64, newest, trim bool, marks evidence) (size int64, err error) {
 	f, err := disk.FS.OpenFile(filepath.Join(dir, segment.LogName(id)), device.ReadWrite, 0)
 	if err != nil {
@@ -76,7 +76,8 @@ func settleSegment(disk Disk, dir string, id uint64, newest, trim bool, marks ev
 		return 0, err
 	}
 	vouched := marks.syncedThrough(id)
-	if vouched >= size && !newest {
+	synced := vouched >= size && !newest
+	if synced && !trim {
 		return size, nil
 	}
 	if trim {
@@ -84,7 +85,7 @@ func settleSegment(disk Disk, dir string, id uint64, newest, trim bool, marks ev
 			return size, err
 		}
 	}
-	if err := disk.flush(f); err != nil {
+	if err := disk.flush(f); err != nil || synced {
 		return size, err
 	}
 	if err := f.DropCache(min(vouched, size)); !errors.Is(err, device.ErrUnsupported) {

@@ -83,10 +83,23 @@ func Replace(disk device.FS, queue device.Queue, dir, name string, data []byte, 
 		return nil
 	}
 	// 4. The directory: until then a power loss may bring the old file back.
-	if err := FlushDir(disk, queue, dir); err != nil {
+	err := FlushDir(disk, queue, dir)
+	if err == nil {
+		// 5. The flushes count if the filesystem has not stopped since.
+		err = takesWrites(disk, path)
+	}
+	if err != nil {
 		return &ChangeError{Path: path, Step: StepDirectory, Err: err}
 	}
 	return nil
+}
+
+func takesWrites(disk device.FS, path string) error {
+	file, err := disk.OpenFile(path, device.ReadWrite, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.TakesWrites(), file.Close())
 }
 
 // writeTemp makes the temporary file anew. One that a crash or a failure left is

@@ -2,6 +2,8 @@ package faultdisk
 
 import (
 	"sync"
+	"sync/atomic"
+	"syscall"
 
 	"felix.local/felix/device"
 )
@@ -18,6 +20,8 @@ type Disk struct {
 	options Options
 	fs      device.FS
 	queue   *Queue
+	// stopped is the errno of TakesWrites, 0 while the filesystem goes on.
+	stopped atomic.Uint64
 
 	mu struct {
 		sync.Mutex
@@ -30,6 +34,10 @@ type Disk struct {
 }
 
 type inode struct{ dev, ino uint64 }
+
+// StopTakingWrites has every file say from now on that the filesystem stopped, while
+// operations go on succeeding: as a kernel does of flushes that are under way.
+func (d *Disk) StopTakingWrites(errno syscall.Errno) { d.stopped.Store(uint64(errno)) }
 
 // New wraps a namespace and a queue. Files that came from elsewhere may be
 // submitted to its queue too.

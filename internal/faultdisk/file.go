@@ -1,6 +1,8 @@
 package faultdisk
 
 import (
+	"syscall"
+
 	"felix.local/felix/device"
 )
 
@@ -39,8 +41,15 @@ func (f *file) Unwrap() device.File { return f.inner }
 func (f *file) Name() string          { return f.inner.Name() }
 func (f *file) Size() (int64, error)  { return f.inner.Size() }
 func (f *file) Linked() (bool, error) { return f.inner.Linked() }
-func (f *file) TakesWrites() error    { return f.inner.TakesWrites() }
 func (f *file) Close() error          { return f.inner.Close() }
+
+// TakesWrites fails from StopTakingWrites on.
+func (f *file) TakesWrites() error {
+	if errno := f.disk.stopped.Load(); errno != 0 {
+		return device.NewError("look for writes", f.Name(), -1, syscall.Errno(errno))
+	}
+	return f.inner.TakesWrites()
+}
 
 // call carries out one call that a fault may hit.
 func (f *file) call(e Event, do func() error) error {
