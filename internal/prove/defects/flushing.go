@@ -92,7 +92,7 @@ func flushing() []Defect {
 			Edits: []Edit{
 				{
 					File: "engine/write.go",
-					Old:  "	err := l.store.do(op)\n	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.mu.flushing = false\n	if err != nil {\n		_ = l.poisonLocked(err)\n	}\n",
+					Old:  "	err := l.store.do(op)\n	if err == nil {\n		err = file.TakesWrites()\n	}\n	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.mu.flushing = false\n	if err != nil {\n		_ = l.poisonLocked(err)\n	}\n",
 					New:  "	_ = l.store.do(op)\n	var err error\n	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.mu.flushing = false\n",
 				},
 				{
