@@ -7,6 +7,8 @@
 //	go run ./test/matrix powercut --lie     the check of that check: it has to find losses
 //	go run ./test/matrix diskerror          writes and flushes of the disk that fail
 //	go run ./test/matrix filesystems        the tests of quotas of test/filesystems in a guest
+//	go run ./test/matrix all --markdown F   all of them, the tests of filesystems and of
+//	                                        containers, as one page
 //
 // It owns the tables: what is run, what is expected, and the verdict. The machines are
 // package vm's, the steps in them the guest program's. Nothing is installed on the host;

@@ -17,6 +17,8 @@ type commands struct {
 	Powercut  powercutCommand  `cmd:"" help:"Power cuts while a guest appends, and at moments of its disk's log of writes: what was promised has to be there."`
 	Diskerror diskerrorCommand `cmd:"" help:"Disks that fail while a guest appends: the log is poisoned, nothing is acknowledged, no sync is retried, nothing is lost."`
 
+	All allCommand `cmd:"" help:"All of these, the tests of test/filesystems and test/docker.sh --start, one after the other, as one page."`
+
 	Filesystems filesystemsCommand `cmd:"" help:"The tests on real filesystems in a guest, whose kernel mounts with quotas: what runs out is refused, and nothing is lost."`
 }
 
