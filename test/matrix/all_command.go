@@ -132,7 +132,9 @@ const partEnd = restoreTime + 10*time.Second
 func (p page) section(ctx context.Context, one part) (string, error) {
 	cmd := exec.CommandContext(ctx, one.argv[0], one.argv[1:]...)
 	cmd.Dir = p.root
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// A group of its own: go test and a shell end without asking their children to.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = partEnd
 	if one.variable != "" {
 		cmd.Env = append(os.Environ(), one.variable+"="+one.file)

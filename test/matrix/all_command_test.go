@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // stub is a part that runs a line of shell.
@@ -71,6 +74,36 @@ func TestAnInterruptEndsAWholeRunAndLeavesWhatThereIs(t *testing.T) {
 	}
 	if got := read(t, p.file); !strings.HasPrefix(got, "## A\n") || strings.Contains(got, "## B") {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnInterruptReachesTheChildrenOfAPart(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	child := make(chan int, 1)
+	go func() {
+		defer interrupt()
+		b, _ := os.ReadFile(fifo) // returns when the part has got that far
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Errorf("process %d: %v", pid, err)
+		}
+		child <- fd
+	}()
+	p := page{root: dir, file: filepath.Join(dir, "page")}
+	if err := p.run(ctx, []part{{heading: "A", argv: []string{"/bin/sh", "-c", `sleep 300 & echo $! > "$0"; wait`, fifo}}}); err == nil {
+		t.Error("an interrupted run passes")
+	}
+	fd := <-child
+	defer unix.Close(fd)
+	// It can be read once the process has ended.
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); n != 1 {
+		t.Errorf("the child is alive: %v", err)
 	}
 }
 

@@ -67,6 +67,22 @@ func TestAnInterruptLeavesNoDirectory(t *testing.T) {
 	}
 }
 
+func TestWhatIsSkippedIsSaidAndReported(t *testing.T) {
+	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	before := os.Stderr
+	os.Stderr = said
+	defer func() { os.Stderr = before }()
+	var skipped []string
+	skipTo(&skipped)("kernel 7.0, disk virtio: it has no module")
+	if len(skipped) != 1 || read(t, said.Name()) != "SKIPPED: kernel 7.0, disk virtio: it has no module\n" {
+		t.Errorf("%q is reported, %q said", skipped, read(t, said.Name()))
+	}
+}
+
 func TestAPowercutOfNothingIsAnError(t *testing.T) {
 	c := powercutCommand{Row: []string{"7.0"}, Appends: 1}
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing is asked for") {

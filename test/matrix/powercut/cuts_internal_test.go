@@ -120,3 +120,18 @@ func TestASparseImageIsCopiedWholly(t *testing.T) {
 		t.Errorf("the copy differs, %v", err)
 	}
 }
+
+func TestARowHasWhatTheLedgerCounts(t *testing.T) {
+	c := &cutter{stores: []workload.Store{{Name: "s", Mode: "on_commit"}}, rows: map[string]*Row{"s": {}}}
+	c.ledger = NewLedger(c.stores, nil)
+	for _, e := range []workload.Event{
+		{Kind: workload.Acked, Store: "s", Log: "lone", Bound: 9},
+		{Kind: workload.Have, Store: "s", Log: "lone", Bound: 12},
+	} {
+		c.take(e)
+	}
+	rows := c.result()
+	if len(rows) != 1 || rows[0].Appends != 1 || rows[0].Promised != 10 || rows[0].Records != 12 || len(rows[0].Findings) > 0 {
+		t.Errorf("got %+v", rows)
+	}
+}

@@ -112,3 +112,15 @@ func TestALedgerMayBeginWithPromises(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 }
+
+func TestTheLedgerCountsWhatEveryStartHadToFind(t *testing.T) {
+	l := powercut.NewLedger(modes(), nil)
+	judge(t, l, "ACK commit lone 9", "ACK none lone 9", "DURABLE periodic lone 4", "HAVE commit lone 0 12", "HAVE none lone 0 3", "HAVE periodic lone 0 4")
+	l.Start()
+	judge(t, l, "HAVE commit lone 0 12", "HAVE none lone 0 3")
+	for store, want := range map[string]uint64{"commit": 10 + 12, "periodic": 4, "none": 3} {
+		if got := l.Held[store]; got != want {
+			t.Errorf("%s: %d records, want %d", store, got, want)
+		}
+	}
+}
