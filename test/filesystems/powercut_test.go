@@ -141,14 +141,14 @@ func cutPower(t *testing.T, m *mounted, s setup, mode cutMode) string {
 	if p := w.close(); p != nil {
 		t.Errorf("closing: %s", p.Text)
 	}
-	l.wantNoneLate(t, m)
+	l.wantNoneLate(t, m.unseen())
 	t.Logf("%d cuts, %d records acknowledged, %d of them gone, %d of those acknowledged while the filesystem went down; it was repaired %d times",
 		mode.cuts, l.total, missing, l.late, m.repairs)
 	text := fmt.Sprintf("%d cuts, 0 of %d lost", mode.cuts, l.total)
 	if mode.kept == aPrefix {
 		text = fmt.Sprintf("%d cuts, nothing durable lost, %d of %d at the end", mode.cuts, missing, l.total)
 	}
-	text += l.lateText(m.overlay)
+	text += l.lateText(m.unseen())
 	if m.repairs > 0 {
 		text += fmt.Sprintf("; fsck before %d mounts", m.repairs)
 	}

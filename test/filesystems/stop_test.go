@@ -36,6 +36,16 @@ type stop struct {
 	place
 	what string
 	now  func(m *mounted) error
+	// late: it goes down before it says so.
+	late bool
+}
+
+// unseen is why nobody can see that it has stopped, or nothing.
+func (s stop) unseen(m *mounted) string {
+	if s.late {
+		return ext4IsLate
+	}
+	return m.unseen()
 }
 
 func (s stop) row() string { return s.name + ": " + s.what }
@@ -44,11 +54,11 @@ func stops() []stop {
 	ext4 := place{name: "ext4, errors=remount-ro", disk: "ext4", bytes: ext4Bytes, options: "errors=remount-ro"}
 	all := []stop{{ext4, "an error of the filesystem itself", func(m *mounted) error {
 		return os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(m.loop.Device), "trigger_fs_error"), []byte("1"), 0)
-	}}}
+	}, true}}
 	shutdowns := func(p place, flags ...int) {
 		text := [...]string{"shutdown after a flush of everything", "shutdown after a flush of its log", "shutdown at once"}
 		for _, flag := range flags {
-			all = append(all, stop{p, text[flag], func(m *mounted) error { return m.shutdown(flag) }})
+			all = append(all, stop{p, text[flag], func(m *mounted) error { return m.shutdown(flag) }, false})
 		}
 	}
 	shutdowns(place{name: "ext4", disk: "ext4", bytes: ext4Bytes}, shutdownFlush, shutdownLog, shutdownNothing)
@@ -121,8 +131,8 @@ func stopUnderLoad(t *testing.T, m *mounted, what stop, s setup) string {
 	if p := w.close(); p != nil {
 		t.Errorf("closing: %s", p.Text)
 	}
-	l.wantNoneLate(t, m)
-	return fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total) + l.lateText(m.overlay)
+	l.wantNoneLate(t, what.unseen(m))
+	return fmt.Sprintf("%s, poisoned; %s; 0 of %d lost", unix.ErrnoName(failed.Errno), reading, l.total) + l.lateText(what.unseen(m))
 }
 
 func wantStopped(t *testing.T, when string, p *problem, w *worker) {
