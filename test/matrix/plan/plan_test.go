@@ -35,6 +35,7 @@ func TestAPlanIsReadAsItWasWritten(t *testing.T) {
 func TestABadPlanIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"steps":[{"name":"a","argv":["x"]},{"name":"a","argv":["y"]}]}`: "two steps",
+
 		`{"steps":[{"name":"a"}]}`:                                          "needs a name and a program",
 		`{"steps":[{"name":"a","argv":["x"],"seconds":-1}]}`:                "-1 seconds",
 		`{"steps":[{"name":"a","argv":["x"],"denied":["io_uring_setup"]}]}`: "denied",
