@@ -92,7 +92,7 @@ func (f *osFile) Linked() (bool, error) {
 
 // names is how many names the file has. Nothing else is asked for: since Linux 6.13 a
 // file whose times were looked at gets new ones with its next write, and a dsync write
-// then waits for the metadata too, some 30 µs.
+// then waits for the metadata too (BenchmarkDsyncWriteAfterALook).
 func (f *osFile) names() (uint32, error) {
 	fd, err := f.descriptor()
 	if err != nil {

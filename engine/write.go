@@ -86,12 +86,13 @@ func (l *Log) writeSegment(b *batch, file device.File) {
 			return
 		}
 		durable = true
+		err = l.stillNamed(file, b.pos)
+	} else if durable {
+		err = l.kept(file, b.pos)
 	}
-	if durable {
-		if err := l.kept(file, b.pos); err != nil {
-			l.fail(b, l.syncFailed(b, err))
-			return
-		}
+	if err != nil {
+		l.fail(b, l.syncFailed(b, err))
+		return
 	}
 	l.publish(b, durable)
 }
@@ -128,8 +129,8 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 	return err
 }
 
-// kept fails when what a flush that succeeded covered, up to pos, may be gone all the
-// same: the segment lost its name, or the filesystem stopped while the flush was under
+// kept fails when what a dsync write or a flush that succeeded covered, up to pos, may be
+// gone all the same, for whom flushFile has not asked already: the segment lost its name, or the filesystem stopped while the flush was under
 // way. ext4 and XFS then let some flushes succeed whose metadata they drop.
 func (l *Log) kept(file device.File, pos int64) error {
 	if err := l.stillNamed(file, pos); err != nil {

@@ -15,14 +15,14 @@ import (
 const onCopy = `
 set -eu
 mount -t tmpfs none "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-mount --rbind /proc "$1/root/proc"
-mount --rbind /dev "$1/root/dev"
-mount -t tmpfs none "$1/root/run"
-mount -t tmpfs none "$1/root/tmp"
-mkdir "$1/root/packages"
-mount --bind "$2" "$1/root/packages"
+mkdir "$1/upper" "$1/work" "$1/system"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/system"
+mount --rbind /proc "$1/system/proc"
+mount --rbind /dev "$1/system/dev"
+mount -t tmpfs none "$1/system/run"
+mount -t tmpfs none "$1/system/tmp"
+mkdir "$1/system/packages"
+mount --bind "$2" "$1/system/packages"
 `
 
 // copied gives a command that runs a script on such a copy, or skips.
@@ -39,14 +39,14 @@ func copied(t *testing.T, packages, script string) *exec.Cmd {
 	inside := func(script string) *exec.Cmd {
 		return exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "--propagation", "private", "sh", "-c", onCopy+script, "sh", dir, packages)
 	}
-	if out, err := inside(`chroot "$1/root" dpkg --version`).CombinedOutput(); err != nil {
+	if out, err := inside(`chroot "$1/system" dpkg --version`).CombinedOutput(); err != nil {
 		t.Skipf("no copy of the system can be made here: %v\n%s", err, out)
 	}
 	path := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return inside(`cp "` + path + `" "$1/root/script"; cd /; exec chroot "$1/root" sh -eux /script`)
+	return inside(`cp "` + path + `" "$1/system/script"; cd /; exec chroot "$1/system" sh -eux /script`)
 }
 
 // installing is what people do with the package, in the words of the document, and

@@ -65,7 +65,8 @@ func Settle(disk Disk, dir string, p Policy) error {
 
 // settleSegment flushes one segment and drops its cache from where the mark ends; trim
 // frees what is behind the end of the file. A segment that the mark vouches for, unless
-// it is the newest, is trimmed at most. It gives the segment's size.
+// it is the newest, is flushed only when it is trimmed, and keeps its cache. It gives the
+// segment's size.
 func settleSegment(disk Disk, dir string, id uint64, newest, trim bool, marks evidence) (size int64, err error) {
 	f, err := disk.FS.OpenFile(filepath.Join(dir, segment.LogName(id)), device.ReadWrite, 0)
 	if err != nil {

@@ -94,6 +94,7 @@ func Replace(disk device.FS, queue device.Queue, dir, name string, data []byte, 
 	return nil
 }
 
+// takesWrites asks the file at a path, which was replaced through another name.
 func takesWrites(disk device.FS, path string) error {
 	file, err := disk.OpenFile(path, device.ReadWrite, 0)
 	if err != nil {
