@@ -193,6 +193,6 @@ func (l *Log) release(b *batch) {
 	}
 	l.store.arena.Give(b.buf)
 	b.buf = nil
-	l.stagedBytes.give(b.reservedLog)
-	l.store.staging.give(b.reservedStore)
+	l.stagedBytes.Give(b.reservedLog)
+	l.store.staging.Give(b.reservedStore)
 }

@@ -51,7 +51,7 @@ func (s *Store) Stats() StoreStats {
 		BaseOffset:         c.retentionBase.Load(),
 		OpenSealedSegments: s.sealed.open(),
 		OpenWriters:        s.writers.open(),
-		StagedBytes:        s.staging.inUse(),
+		StagedBytes:        s.staging.Used(),
 		InlineOldestAge:    s.inlinePlaces.oldestAge(),
 		Queue:              s.queue.Stats(),
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/budget"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -24,7 +25,7 @@ type Log struct {
 	// commitFn and flushFn are the loops as function values, made once so that
 	// starting one allocates nothing.
 	commitFn, flushFn func()
-	stagedBytes       *budget
+	stagedBytes       *budget.Bytes
 	report            recovery.Report
 	follower          Follower // nil for none
 	// maintenance is a lock that a context can give up on; so is sidecars, the turn

@@ -11,6 +11,7 @@ import (
 
 	"felix.local/felix/device"
 	"felix.local/felix/fallback"
+	"felix.local/felix/internal/budget"
 	"felix.local/felix/recovery"
 )
 
@@ -85,7 +86,7 @@ func openStore(ctx context.Context, root string, cfg Config, single bool) (*Stor
 func newStore(root string, cfg Config) *Store {
 	s := &Store{
 		cfg: cfg, root: root, logger: cfg.Logger, observer: cfg.Observer,
-		arena: device.NewArena(), staging: newBudget(cfg.StagedBytesMax),
+		arena: device.NewArena(), staging: budget.NewBytes(cfg.StagedBytesMax),
 		inlinePlaces: newInlinePlaces(), opening: make(chan struct{}, openersMax), commitSavers: make(chan struct{}, commitSaversMax),
 		stop: make(chan struct{}), stopped: make(chan struct{}), closing: make(chan struct{}, 1),
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/budget"
 	"felix.local/felix/recovery"
 	"felix.local/felix/segment"
 )
@@ -193,7 +194,7 @@ func (s *Store) recoveryPolicy() recovery.Policy {
 func (s *Store) newLog(dir, label string, r *recovery.Recovered, beside replication, opts LogOptions) *Log {
 	l := &Log{
 		store: s, cfg: opts.apply(s.cfg), dir: dir, label: label, report: r.Report, follower: opts.Follower,
-		stagedBytes: newBudget(s.cfg.StagedBytesPerLogMax),
+		stagedBytes: budget.NewBytes(s.cfg.StagedBytesPerLogMax),
 		maintenance: make(chan struct{}, 1), sidecars: make(chan struct{}, 1), applying: make(chan struct{}, 1),
 	}
 	l.journaled.log = l

@@ -74,25 +74,25 @@ func (l *Log) stage(ctx context.Context, records []Record, handle bool, c *claim
 	}
 	// Staging bytes are reserved before the lock is taken: whoever returns
 	// bytes needs that lock to get there.
-	perLog, err := l.stagedBytes.take(ctx, size)
+	perLog, err := l.stagedBytes.Take(ctx, size)
 	if err != nil {
 		return Pending{}, false, &BackPressureError{
-			Label: l.label, Wanted: size, Max: l.stagedBytes.max, Bound: "StagedBytesPerLogMax", Cause: err,
+			Label: l.label, Wanted: size, Max: l.stagedBytes.Max(), Bound: "StagedBytesPerLogMax", Cause: err,
 		}
 	}
-	perStore, err := l.store.staging.take(ctx, size)
+	perStore, err := l.store.staging.Take(ctx, size)
 	if err != nil {
-		l.stagedBytes.give(perLog)
+		l.stagedBytes.Give(perLog)
 		return Pending{}, false, &BackPressureError{
-			Label: l.label, Wanted: size, Max: l.store.staging.max, Bound: "StagedBytesMax", Cause: err,
+			Label: l.label, Wanted: size, Max: l.store.staging.Max(), Bound: "StagedBytesMax", Cause: err,
 		}
 	}
 	l.mu.Lock()
 	p.b, p.result, err = l.stageLocked(ctx, records, size, version, c)
 	if err != nil || p.b == nil {
 		l.mu.Unlock()
-		l.stagedBytes.give(perLog)
-		l.store.staging.give(perStore)
+		l.stagedBytes.Give(perLog)
+		l.store.staging.Give(perStore)
 		return Pending{}, false, err
 	}
 	p.b.reservedLog += perLog

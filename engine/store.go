@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"felix.local/felix/device"
+	"felix.local/felix/internal/budget"
 	"felix.local/felix/recovery"
 )
 
@@ -27,7 +28,7 @@ type Store struct {
 	observer Observer
 
 	arena        *device.Arena
-	staging      *budget
+	staging      *budget.Bytes
 	sealed       *sealedCache
 	writers      *writerCache
 	space        *spaceGuard

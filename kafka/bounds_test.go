@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -66,49 +64,6 @@ func TestAWaitingFetchHoldsOnlyTheMemoryOfWhatItHas(t *testing.T) {
 	d := newDecoder(10, 0)
 	if err := d.decode(got.RecordBatches); err != nil || len(d.messages) == 0 {
 		t.Errorf("%d records, %v", len(d.messages), err)
-	}
-}
-
-func TestMemoryIsGivenInTurn(t *testing.T) {
-	m := newMemory(10)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if n, err := m.take(ctx, 100); n != 10 || err != nil {
-		t.Fatalf("more than all gave %d, %v", n, err)
-	}
-	large, small := make(chan error, 1), make(chan error, 1)
-	queued := func(n int) {
-		for {
-			m.mu.Lock()
-			waiting := m.mu.waiters.Len()
-			m.mu.Unlock()
-			if waiting == n {
-				return
-			}
-		}
-	}
-	go func() { _, err := m.take(ctx, 8); large <- err }()
-	queued(1)
-	go func() { _, err := m.take(t.Context(), 1); small <- err }()
-	queued(2)
-	m.give(5)
-	if m.tryTake(1) {
-		t.Error("somebody was served before those who wait")
-	}
-	select {
-	case <-small:
-		t.Error("a small one was served before a large one that came first")
-	default:
-	}
-	cancel() // the large one gives up, and the small one is next
-	if err := <-large; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := <-small; err != nil {
-		t.Error(err)
-	}
-	if used := m.used(); used != 6 {
-		t.Errorf("%d are in use", used)
 	}
 }
 

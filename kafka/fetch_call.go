@@ -221,7 +221,7 @@ func (f *fetchCall) reserve() bool {
 		return true
 	}
 	if f.held > 0 {
-		if !f.c.s.responses.tryTake(want) {
+		if !f.c.s.responses.TryTake(want) {
 			f.full = true
 			return false
 		}
@@ -230,7 +230,7 @@ func (f *fetchCall) reserve() bool {
 	}
 	ctx, cancel := context.WithTimeout(f.c.ctx, f.c.s.cfg.RequestTimeout)
 	defer cancel()
-	held, err := f.c.s.responses.take(ctx, want)
+	held, err := f.c.s.responses.Take(ctx, want)
 	f.held = held
 	f.full = err != nil
 	return err == nil
@@ -240,9 +240,9 @@ func (f *fetchCall) reserve() bool {
 // one record above all bounds, more.
 func (f *fetchCall) settle() {
 	if over := f.held - int64(f.total); over > 0 {
-		f.c.s.responses.give(over)
+		f.c.s.responses.Give(over)
 	} else {
-		f.c.s.responses.add(-over)
+		f.c.s.responses.Add(-over)
 	}
 	f.held = int64(f.total)
 }

@@ -77,14 +77,14 @@ func (c *conn) readFrame(raw bool) (frame, error) {
 		return frame{}, &requestError{fmt.Sprintf("a request of %d bytes; %d to %d are allowed here", size, len(prefix), most)}
 	}
 	ctx, cancel := context.WithDeadline(c.ctx, deadline)
-	held, err := c.s.requests.take(ctx, size*factor)
+	held, err := c.s.requests.Take(ctx, size*factor)
 	cancel()
 	if err != nil {
 		return frame{}, fmt.Errorf("waiting for %d bytes of request memory: %w", size*factor, err)
 	}
 	buf, err := c.readBody(int(size), prefix)
 	if err != nil {
-		c.s.requests.give(held)
+		c.s.requests.Give(held)
 		return frame{}, err
 	}
 	return frame{buf: buf, held: held}, nil
@@ -146,7 +146,7 @@ func (c *conn) readBody(size int, prefix []byte) (*buffer, error) {
 // release gives back what a frame holds. Nothing may alias it any more.
 func (s *Server) release(f *frame) {
 	s.buffers.put(f.buf)
-	s.requests.give(f.held)
+	s.requests.Give(f.held)
 	if f.overdraft {
 		<-s.overdraft
 	}

@@ -142,7 +142,7 @@ func FuzzRequest(f *testing.F) {
 				t.Error("the connection does not end")
 			}
 		})
-		if n := s.requests.used() + s.responses.used(); n != 0 {
+		if n := s.requests.Used() + s.responses.Used(); n != 0 {
 			t.Fatalf("%d bytes of memory are still taken", n)
 		}
 	})

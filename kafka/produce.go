@@ -159,7 +159,7 @@ func checkRaw(stream broker.StreamName, messages []broker.Message) error {
 // answered: were they to wait for memory while they hold some, all could wait for
 // each other.
 func (c *conn) chargeRequest(x *exchange, bytes int64) error {
-	if !x.frame.overdraft && !c.s.requests.tryTake(bytes) {
+	if !x.frame.overdraft && !c.s.requests.TryTake(bytes) {
 		timer := time.NewTimer(c.s.cfg.RequestTimeout)
 		defer timer.Stop()
 		select {
@@ -172,7 +172,7 @@ func (c *conn) chargeRequest(x *exchange, bytes int64) error {
 		}
 	}
 	if x.frame.overdraft {
-		c.s.requests.add(bytes)
+		c.s.requests.Add(bytes)
 	}
 	x.frame.held += bytes
 	return nil

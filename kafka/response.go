@@ -88,7 +88,7 @@ func (c *conn) releaseResponse(r *response) {
 	for _, b := range r.batches {
 		c.s.buffers.put(b)
 	}
-	c.s.responses.give(r.held)
+	c.s.responses.Give(r.held)
 }
 
 // keptFactor is what a small request that was read may still hold, per byte of it.
@@ -103,7 +103,7 @@ func (c *conn) decodeBody(x *exchange, into kmsg.Request) error {
 	}
 	if over := x.frame.held - keptFactor*int64(len(x.frame.buf.b)); over > 0 {
 		x.frame.held -= over
-		c.s.requests.give(over)
+		c.s.requests.Give(over)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (r *rig) stop() {
 	if err := <-r.served; !errors.Is(err, ErrServerClosed) {
 		r.t.Errorf("Serve gave %v", err)
 	}
-	if n := r.server.requests.used() + r.server.responses.used(); n != 0 {
+	if n := r.server.requests.Used() + r.server.responses.Used(); n != 0 {
 		r.t.Errorf("%d bytes of memory were taken and not given back", n)
 	}
 }

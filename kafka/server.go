@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"felix.local/felix/internal/budget"
 )
 
 // Server speaks the Kafka protocol on the listeners it is given.
@@ -15,8 +17,8 @@ type Server struct {
 	apis      map[int16]*api
 	buffers   *buffers
 	inflater  *inflater
-	requests  *memory
-	responses *memory
+	requests  *budget.Bytes
+	responses *budget.Bytes
 	// overdraft has room for the request that may go above the bound of requests.
 	overdraft chan struct{}
 	sessions  *sessions
@@ -52,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, apis: make(map[int16]*api), buffers: new(buffers),
-		requests: newMemory(cfg.RequestMemory), responses: newMemory(cfg.ResponseMemory),
+		requests: budget.NewBytes(cfg.RequestMemory), responses: budget.NewBytes(cfg.ResponseMemory),
 		sessions:   newSessions(cfg.FetchSessionsMax, cfg.FetchSessionPartitionsMax),
 		remembered: newRemembered(cfg.ProducersMax),
 		stopping:   make(chan struct{}), overdraft: make(chan struct{}, 1), rules: rules(),

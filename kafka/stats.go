@@ -56,8 +56,8 @@ func (s *Server) Stats() Stats {
 		ProduceFailures:        s.stats.produceFailures.Load(),
 		FetchedRecords:         s.stats.fetchedRecords.Load(),
 		FetchedBytes:           s.stats.fetchedBytes.Load(),
-		RequestMemory:          s.requests.used(),
-		ResponseMemory:         s.responses.used(),
+		RequestMemory:          s.requests.Used(),
+		ResponseMemory:         s.responses.Used(),
 	}
 	for key := range s.apis {
 		out.Requests[kmsg.NameForKey(key)] = s.stats.requests[key].Load()
