@@ -15,7 +15,7 @@
 //	commit loop ─ Committed: ring, then wake subscribers ─ acknowledge
 //
 // A shard of an in-memory stream has no log; offsets are assigned, the ring is
-// filled and subscribers are woken under Shard.mu.
+// filled and subscribers are woken under shard.mu.
 //
 // # Reading and resuming
 //
@@ -37,9 +37,15 @@
 // <root>/.felixd/streams/ holds one file per stream, written under a temporary
 // name, flushed, renamed, and the directory flushed, before a change is answered.
 // A file that cannot be read makes its stream unavailable and no other.
-// Deletion is recorded there first, then the shards are renamed into .deleted/,
-// then the file goes: a crash in between ends with the deletion carried out, and
-// a stream of the same name never opens the old shards.
+// A durable stream has an incarnation, which the names of its shards' directories carry
+// and which the store settles, in the stream's marker: creation asks for it first, then
+// opens the shards, then writes the file.
+//
+// Deletion is recorded in the file first, then in the marker, so that no shard is opened
+// any more; then the shards are renamed into .deleted/, then the marker has the
+// incarnation as gone, then the file goes. A crash in between ends with the deletion
+// carried out, and a stream of the same name never opens the old shards. Where the file
+// and the marker disagree at a start, definition_agree.go says what comes of it.
 //
 // # Locks, in order
 //
@@ -47,6 +53,6 @@
 //	Broker.mu          the table of streams; never held across disk work
 //	engine.Log's own   Committed and Poisoned are called by the log
 //	Watch.mu           what it watches
-//	Shard.mu           ring, bounds, subscribers
+//	shard.mu           ring, bounds, subscribers
 //	rings.mu           the shards whose rings share a bound; calls nothing
 package broker

@@ -36,6 +36,8 @@
 // # Locks
 //
 // feed.mu orders a subscription's pages and heartbeats; it is held while writing to
-// the client, and nothing else is taken under it. budget.mu orders takers, givers and
-// those who wait; nothing is taken under it. Counters are atomic.
+// the client, and nothing else is taken under it. pageHold.mu orders a request that
+// lent what it holds and the timer that gives it back; budget.mu alone is taken under
+// it. budget.mu orders takers, givers and those who wait; nothing is taken under it.
+// Counters are atomic.
 package httpapi

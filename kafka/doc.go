@@ -39,11 +39,12 @@
 //
 // # Locks
 //
-// Server.mu, Server.creating, conn.mu, lanes.mu, sessions.mu, remembered.mu and
-// memory.mu are never held together, but for conn.mu, which is taken under Server.mu when the server
-// stops. Server.creating alone is held across a change of the broker's, and the turn
-// of a producer of an in-memory stream across a publish, with a deadline. Memory of
-// requests is taken once per request, and only one request at a time may add to what
-// it holds while there is none, so that requests never wait for each other in a
-// circle.
+// Server.mu, Server.creating, conn.mu, lanes.mu, sessions.mu and remembered.mu are never
+// held together, but for conn.mu, which is taken under Server.mu when the server stops.
+// The lock of a budget.Bytes is a leaf: nothing is taken under it, and none of the
+// others is held by who waits for bytes. Server.creating alone is held across a change
+// of the broker's, and the turn of a producer of an in-memory stream across a publish,
+// with a deadline. Memory of requests is taken once per request, and only one request
+// at a time may add to what it holds while there is none, so that requests never wait
+// for each other in a circle.
 package kafka

@@ -20,7 +20,7 @@ const (
 	producePartMinFlexible  = 6
 )
 
-// parseProduce reads a Produce request. Names and records alias it.
+// parse reads a Produce request. Names and records alias it.
 func (p *produceCall) parse(w *wire, version int16, partitionsMax int) error {
 	if version >= produceTransactionalID {
 		_, null := w.text()
