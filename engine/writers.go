@@ -98,8 +98,12 @@ func (s *Store) makeRoom(l *Log) {
 	judged := make(chan *Log, len(candidates))
 	tell := func(other *Log) { judged <- other }
 	lagging, written := partition(candidates, (*Log).lags)
-	go s.journal.checkpoint(lagging, tell)
-	go s.flushLogs(written, tell)
+	if len(lagging) > 0 {
+		go s.journal.checkpoint(lagging, tell)
+	}
+	if len(written) > 0 {
+		go s.flushLogs(written, tell)
+	}
 	for range candidates {
 		if other := <-judged; other.giveUpFile() && c.open() < c.max {
 			return
