@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,12 +139,19 @@ func damagedOr(err error, unused string) judged {
 	return judged{err: err, unused: unused}
 }
 
+// judgeMark reads as much of the mark as an open does, which ignores what follows.
 func judgeMark(disk device.FS, dir string) judged {
-	b, err := sidecar.Read(disk, dir, recovery.MarkName, producer.SnapshotBytesMax)
+	file, err := disk.OpenFile(filepath.Join(dir, recovery.MarkName), device.ReadOnly, 0)
 	if err != nil {
 		return judged{err: err, refuses: true}
 	}
-	m, whole := recovery.DecodeMark(b)
+	defer file.Close() // it was read only
+	var b [recovery.MarkBytes]byte
+	n, err := file.ReadAt(b[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return judged{err: err, refuses: true}
+	}
+	m, whole := recovery.DecodeMark(b[:n])
 	if !whole {
 		return judged{unused: "it is damaged and counts as none: the strict rules apply"}
 	}

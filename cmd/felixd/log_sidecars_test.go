@@ -248,6 +248,30 @@ func TestInspectSaysWhatKeepsAStartFromUsingADirectory(t *testing.T) {
 	}
 }
 
+// An open reads the mark's own bytes and ignores what follows, however much it is.
+func TestInspectIgnoresWhatFollowsAMarkInItsFile(t *testing.T) {
+	r := newBackupRig(t)
+	r.append(r.open(0), 30)
+	if err := r.store.Close(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(r.root, "t_n_s_0-57c051dac440ed07/durable.mark"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	files, code := inspected(t, r.root)
+	if got := files["durable.mark"]; code != 0 || !got.Used || got.Refuses || !strings.Contains(got.Content, "is durable through byte") {
+		t.Errorf("exit code %d, %+v", code, got)
+	}
+	store, err := engine.OpenStore(r.ctx, r.root, r.cfg)
+	if err == nil {
+		_, err = store.OpenLog(r.ctx, backupKey(0))
+		err = errors.Join(err, store.Close(r.ctx))
+	}
+	if err != nil {
+		t.Errorf("an open says %v", err)
+	}
+}
+
 func TestInspectShowsTheMarkersOfCaches(t *testing.T) {
 	r := newBackupRig(t)
 	if err := r.store.Close(r.ctx); err != nil {
