@@ -73,7 +73,7 @@ func (l *Log) finishClose(leave func()) error {
 	}
 	l.mu.Lock()
 	l.mu.closed = true
-	l.mu.generation++
+	l.mu.viewVersion++
 	files := []*openFile{l.mu.active.file}
 	l.mu.active.file = nil
 	// A poisoned log may still have both.

@@ -85,9 +85,9 @@ type Log struct {
 		// appendsWritten and appendsSynced count the appends below the two
 		// bounds since the log was opened; their distance is a flush's fan-in.
 		appendsWritten, appendsSynced uint64
-		// generation rises when records that a reader may have planned for
-		// disappear.
-		generation  uint64
+		// viewVersion rises when records that a reader may have planned for
+		// disappear: it plans again then.
+		viewVersion uint64
 		replication replication
 		// marked and markSynced are what durable.mark says and what of it is
 		// itself on the device.
@@ -277,7 +277,7 @@ func (l *Log) poisonWith(cause error) error {
 func (l *Log) poisonLocked(cause error) error {
 	if l.mu.poison == nil {
 		l.mu.poison = &PoisonedError{Label: l.label, Cause: cause}
-		l.mu.generation++ // readers that planned past the durable bound plan again
+		l.mu.viewVersion++ // readers that planned past the durable bound plan again
 		l.store.unclean.Store(true)
 		l.store.logger.Error("log poisoned", "log", l.label, "cause", cause,
 			"durable_offset", l.mu.durable, "written_offset", l.mu.written)

@@ -15,8 +15,8 @@ import (
 
 // readPlan is what one read may look at, captured in one lock section.
 type readPlan struct {
-	generation uint64
-	sealed     []segment.Descriptor
+	viewVersion uint64
+	sealed      []segment.Descriptor
 	// live are the retired segment, if any, and the active one.
 	live []livePart
 	tail uint64
@@ -52,7 +52,7 @@ func (l *Log) planRead(start uint64) (*readPlan, error) {
 	if base := l.baseLocked(); start < base {
 		return nil, &TrimmedError{Label: l.label, Requested: start, Oldest: base}
 	}
-	p := &readPlan{generation: l.mu.generation, tail: l.tailLocked()}
+	p := &readPlan{viewVersion: l.mu.viewVersion, tail: l.tailLocked()}
 	if start >= p.tail {
 		return p, nil
 	}
@@ -188,7 +188,7 @@ func (l *Log) readOnce(start uint64, budget segment.Budget) ([]segment.Record, e
 	}
 	records, err := l.readPlanned(p, start, &budget)
 	l.mu.Lock()
-	changed := l.mu.generation != p.generation
+	changed := l.mu.viewVersion != p.viewVersion
 	l.mu.Unlock()
 	if changed {
 		return nil, errReplan

@@ -111,7 +111,7 @@ func (l *Log) Sealed() []segment.Descriptor {
 func (l *Log) ReadShipment(ctx context.Context, generation uint64, leader string, from uint64, maxBytes int64) (Shipment, error) {
 	for range replanMax {
 		l.mu.Lock()
-		before, tail, err := l.mu.generation, l.tailLocked(), l.followedLocked(generation, leader)
+		view, tail, err := l.mu.viewVersion, l.tailLocked(), l.followedLocked(generation, leader)
 		l.mu.Unlock()
 		if err != nil {
 			return Shipment{}, err
@@ -127,7 +127,7 @@ func (l *Log) ReadShipment(ctx context.Context, generation uint64, leader string
 		// A generation is noted before its first record can be read, so the history
 		// as it is now covers what was read, unless records were cut meanwhile.
 		s := Shipment{Generation: generation, Leader: leader, First: from, Records: records}
-		if same, err := l.completeShipment(&s, before); same || err != nil {
+		if same, err := l.completeShipment(&s, view); same || err != nil {
 			return s, err
 		}
 	}
@@ -135,8 +135,8 @@ func (l *Log) ReadShipment(ctx context.Context, generation uint64, leader string
 }
 
 // completeShipment adds what goes with the records, as long as its sender leads; not
-// same when the log was cut since.
-func (l *Log) completeShipment(s *Shipment, since uint64) (same bool, err error) {
+// same when the log was cut since view.
+func (l *Log) completeShipment(s *Shipment, view uint64) (same bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.followedLocked(s.Generation, s.Leader); err != nil {
@@ -153,5 +153,5 @@ func (l *Log) completeShipment(s *Shipment, since uint64) (same bool, err error)
 			s.Generations = append(s.Generations, e)
 		}
 	}
-	return l.mu.generation == since, nil
+	return l.mu.viewVersion == view, nil
 }

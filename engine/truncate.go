@@ -230,7 +230,7 @@ func (l *Log) switchTo(w writer, dropped []segment.Descriptor, producers *produc
 	l.mu.produced.replace(producers)
 	l.mu.retention.before = min(l.mu.retention.before, w.next)
 	l.mu.roll.failed = false
-	l.mu.generation++
+	l.mu.viewVersion++
 	l.tellTruncatedLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
@@ -309,7 +309,7 @@ func (l *Log) replaceEmpty(base uint64) error {
 	l.mu.written, l.mu.durable = base, base
 	l.mu.produced.replace(noProducers())
 	l.mu.retention.before = min(l.mu.retention.before, base)
-	l.mu.generation++
+	l.mu.viewVersion++
 	l.tellTruncatedLocked()
 	l.notifyLocked()
 	l.mu.Unlock()
