@@ -129,7 +129,8 @@
 //	Log.mu            everything an appender touches; never held across disk work
 //	commitJournal.mu  the next frame and what frames are needed for; never held
 //	                  across disk work
-//	leaves            Arena, byte budgets, Store.dirty, caches, the queue's own
+//	leaves            Arena, byte budgets, Store.dirty, caches, the idle goroutines of
+//	                  committers, the turns of producerSavers, the queue's own
 //
 // Store.identity and Store.markers guard the small files of the root. They are held
 // across disk work, by those who open logs, register, begin or delete streams, or
@@ -137,14 +138,16 @@
 // takes neither.
 //
 // Store.mu guards the table of logs, who opens or deletes a shard, and which timers
-// run; it is not held while a Log's lock is taken.
+// run. It is not held while a Log's lock is taken; commitJournal.mu is taken under it
+// (who opens a shard asks whether the journal alone holds records of it), and leaves.
 // The order in which things are waited for: staging bytes are reserved before
 // Log.mu is taken; nothing waits for bytes, a slot or a disk while holding it.
 // Exclusive work (truncation, seal, close) closes the log's gate, so that new
 // appends wait outside, and then waits for the commit loop and the flush in
 // flight to end; only then does it take Log.sidecars. Log.applying, the turn of
-// applying a shipment or of dropping records, is taken before all of these. A seal opens the gate again
-// before it reads what it sealed, and keeps maintenance until it did.
+// applying a shipment or of dropping records, is taken before all of these. A seal
+// opens the gate again before it reads what it sealed, and keeps maintenance until it
+// did.
 //
 // Follower.Committed is called with no lock held, by who has the commit role alone;
 // Truncated and Poisoned are called under Log.mu. A follower's own lock is a leaf
@@ -153,15 +156,34 @@
 // # Goroutines
 //
 // One goroutine, an appender's own where its log has the store to itself, leads the
-// journal while entries are staged: it writes frames, one at a
-// time, and has each log's commit role while it publishes what a frame held. It waits
-// for the journal's own writes alone. The checkpointer waits for nothing that an
-// appender can hold. Goroutines of commit loops and of the leader are kept for the next
-// one (committers), until the store is closed.
+// journal while entries are staged: it writes frames, one at a time, and has each log's
+// commit role while it publishes what a frame held. It waits for the journal's own
+// writes alone. The checkpointer waits for nothing that an appender can hold.
+// Goroutines of commit loops and of the leader are kept for the next one (committers),
+// until the store is closed.
 //
 // A store has its timers, those for periodic flushes and for retention from the
-// first log on that needs them, and while there is work one commit loop per log,
-// one goroutine per log that writes its commit offset, and one that frees deleted
-// shards. Close ends all of them; it waits for the file that is being removed and
-// leaves the others to the next OpenStore.
+// first log on that needs them, the checkpointer where there may be a journal, and
+// while there is work
+//
+//	per log     a commit loop; one that writes the commit offset; one that prepares a
+//	            roll, or seals what the last one retired; one for a Sync that finds
+//	            no flush under way; one that closes the log (closeJob)
+//	per store   one for each tick of the flush timer and each round of the
+//	            checkpointer; one that makes the journal's files; up to
+//	            producerSaversMax that write snapshots of producers; one that frees
+//	            deleted shards; one that writes the last word of a run (stopJob)
+//	beside      up to two for whoever looks for a descriptor (makeRoom), which go on
+//	            when that one was found; one that poisons every log (poisonAll)
+//
+// Close ends all of them. Store.running counts the timers, the checkpointer and what
+// those two start, who makes the journal's files, who opens or deletes a shard or works
+// on the files of the root, and who frees deleted shards: of that one Close waits for
+// the file that is being removed and leaves the others to the next OpenStore. When none
+// is left it closes the logs, each of which waits for every role and turn of it that
+// somebody has, and when no log is open the queue. That covers what is not counted: a pass of makeRoom's or Sync's has a
+// log's one flush from before it submits anything until its last operation has
+// completed, and begins none of a closed log. What is left to it then, and all that
+// poisonAll does, is in memory. When the context of a Close ends first, closeJob and
+// stopJob go on, and the next Close waits for them.
 package engine
