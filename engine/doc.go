@@ -181,9 +181,9 @@
 // on the files of the root, and who frees deleted shards: of that one Close waits for
 // the file that is being removed and leaves the others to the next OpenStore. When none
 // is left it closes the logs, each of which waits for every role and turn of it that
-// somebody has, and when no log is open the queue. That covers what is not counted: a pass of makeRoom's or Sync's has a
-// log's one flush from before it submits anything until its last operation has
-// completed, and begins none of a closed log. What is left to it then, and all that
-// poisonAll does, is in memory. When the context of a Close ends first, closeJob and
-// stopJob go on, and the next Close waits for them.
+// somebody has, and when no log is open the queue. That covers what is not counted: a
+// pass of makeRoom's or Sync's has a log's one flush from before it submits anything
+// until its last operation has completed, and begins none of a closed log. What is left
+// to it then, and all that poisonAll does, is in memory. When the context of a Close
+// ends first, closeJob and stopJob go on, and the next Close waits for them.
 package engine
