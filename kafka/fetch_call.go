@@ -117,32 +117,9 @@ func (f *fetchCall) round() {
 
 // read appends a partition's records while the bounds allow it.
 func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
-	info, err := stream.Shard(int(p.index))
-	if err == nil {
-		err = f.c.allow(stream.Name(), auth.Read) // a grant may end while a fetch waits
-	}
+	info, known, err := f.admit(p, stream)
 	if err != nil {
 		f.fail(p, err)
-		return
-	}
-	if info.State == broker.StateRefused {
-		f.fail(p, unavailable(stream, info))
-		return
-	}
-	var known epochs
-	if !p.admitted || p.position != info.Next {
-		// Again when there is news, which may be another leader's.
-		if known, err = epochsFor(stream, int(p.index), p.epoch); err != nil {
-			f.fail(p, err)
-			return
-		}
-		p.admitted = true
-	}
-	p.start, p.next = int64(info.Base), int64(info.Next)
-	if p.position == info.Next {
-		if info.State == broker.StatePoisoned && p.bytes == 0 {
-			f.fail(p, unavailable(stream, info))
-		}
 		return
 	}
 	for p.position != info.Next {
@@ -172,6 +149,32 @@ func (f *fetchCall) read(p *fetchPart, stream *broker.Stream) {
 			return
 		}
 	}
+}
+
+// admit says where a partition's records stand, and of which generations they are, or
+// why the client gets none of them.
+func (f *fetchCall) admit(p *fetchPart, stream *broker.Stream) (info broker.ShardInfo, known epochs, err error) {
+	if info, err = stream.Shard(int(p.index)); err != nil {
+		return info, known, err
+	}
+	if err := f.c.allow(stream.Name(), auth.Read); err != nil { // a grant may end while a fetch waits
+		return info, known, err
+	}
+	if info.State == broker.StateRefused {
+		return info, known, unavailable(stream, info)
+	}
+	if !p.admitted || p.position != info.Next {
+		// Again when there is news, which may be another leader's.
+		if known, err = epochsFor(stream, int(p.index), p.epoch); err != nil {
+			return info, known, err
+		}
+		p.admitted = true
+	}
+	p.start, p.next = int64(info.Base), int64(info.Next)
+	if p.position == info.Next && info.State == broker.StatePoisoned && p.bytes == 0 {
+		return info, known, unavailable(stream, info)
+	}
+	return info, known, nil
 }
 
 // append encodes records into batches, and says whether all of them fitted.
