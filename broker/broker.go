@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -51,8 +50,8 @@ type Broker struct {
 // whose open is refused, or a definition that cannot be read, is logged, listed by
 // Health, and answers *UnavailableError; the others serve.
 func Open(ctx context.Context, cfg Config) (*Broker, error) {
-	cfg.setDefaults()
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	b := &Broker{cfg: cfg, drained: make(chan struct{}), changing: make(chan struct{}, 1)}
@@ -75,62 +74,6 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
-}
-
-func (c *Config) setDefaults() {
-	for value, standard := range map[*int]int{
-		&c.RingRecords: DefaultRingRecords, &c.SubscriberQueue: DefaultSubscriberQueue, &c.StreamsMax: DefaultStreamsMax,
-		&c.ShardsMax: DefaultShardsMax, &c.ShardsTotalMax: DefaultShardsTotalMax, &c.SubscriptionsMax: DefaultSubscriptionsMax,
-		&c.BatchRecordsMax: DefaultBatchRecordsMax,
-	} {
-		if *value == 0 {
-			*value = standard
-		}
-	}
-	for value, standard := range map[*int64]int64{
-		&c.RingBytes: DefaultRingBytes, &c.RingBytesTotal: DefaultRingBytesTotal,
-		&c.MemoryBytesTotal: DefaultMemoryBytesTotal, &c.PageBytes: DefaultPageBytes, &c.BatchBytesMax: DefaultBatchBytesMax,
-	} {
-		if *value == 0 {
-			*value = standard
-		}
-	}
-	if c.Root == "" && c.Engine.SegmentBytes == 0 {
-		c.Engine = engine.DefaultConfig() // only for what reads are bounded by
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-}
-
-// validate reports every invalid value; the engine's are its own to report.
-func (c *Config) validate() error {
-	var problems []string
-	for _, bound := range []struct {
-		name  string
-		value int64
-	}{
-		{"RingRecords", int64(c.RingRecords)},
-		{"RingBytes", c.RingBytes},
-		{"RingBytesTotal", c.RingBytesTotal},
-		{"MemoryBytesTotal", c.MemoryBytesTotal},
-		{"SubscriberQueue", int64(c.SubscriberQueue)},
-		{"PageBytes", c.PageBytes},
-		{"StreamsMax", int64(c.StreamsMax)},
-		{"ShardsMax", int64(c.ShardsMax)},
-		{"ShardsTotalMax", int64(c.ShardsTotalMax)},
-		{"SubscriptionsMax", int64(c.SubscriptionsMax)},
-		{"BatchRecordsMax", int64(c.BatchRecordsMax)},
-		{"BatchBytesMax", c.BatchBytesMax},
-	} {
-		if bound.value < 0 {
-			problems = append(problems, bound.name+" is negative")
-		}
-	}
-	if len(problems) > 0 {
-		return &InvalidError{Problem: strings.Join(problems, "; ")}
-	}
-	return nil
 }
 
 // Store is the storage behind the durable streams; nil without a root.

@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"syscall"
 	"testing"
@@ -223,10 +224,24 @@ func TestABrokerThatCannotOpenLeavesTheRootFree(t *testing.T) {
 	}
 }
 
+func TestEveryNumberOfAConfigurationIsChecked(t *testing.T) {
+	for i := range reflect.TypeFor[broker.Config]().NumField() {
+		var cfg broker.Config
+		field, name := reflect.ValueOf(&cfg).Elem().Field(i), reflect.TypeFor[broker.Config]().Field(i).Name
+		if !field.CanInt() {
+			continue
+		}
+		field.SetInt(-1)
+		if _, err := broker.Open(t.Context(), cfg); errorAs[*broker.InvalidError](t, err).Problem != name+" is negative" {
+			t.Errorf("%s below zero: %v", name, err)
+		}
+	}
+}
+
 func TestSettingsBelowZeroAreRefusedTogether(t *testing.T) {
 	_, err := broker.Open(t.Context(), broker.Config{RingRecords: -1, RingBytes: -1, PageBytes: -5, SubscriptionsMax: -1})
 	e := errorAs[*broker.InvalidError](t, err)
-	if e.Problem == "" {
+	if e.Problem != "RingRecords is negative; RingBytes is negative; PageBytes is negative; SubscriptionsMax is negative" {
 		t.Errorf("%+v", e)
 	}
 	cfg := broker.Config{Root: t.TempDir()} // no engine settings at all

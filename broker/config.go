@@ -2,6 +2,7 @@ package broker
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"felix.local/felix/engine"
@@ -68,6 +69,44 @@ type Config struct {
 	BatchBytesMax   int64
 	// Logger receives what an operator should know; nil is slog.Default.
 	Logger *slog.Logger
+}
+
+// withDefaults gives the configuration in effect, or an *InvalidError with all that is
+// wrong with it. What is wrong with Engine is the engine's to say.
+func (c Config) withDefaults() (Config, error) {
+	if c.Root == "" && c.Engine.SegmentBytes == 0 {
+		c.Engine = engine.DefaultConfig() // only for what reads are bounded by
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	var problems []string
+	positive(&problems, "RingRecords", &c.RingRecords, DefaultRingRecords)
+	positive(&problems, "RingBytes", &c.RingBytes, DefaultRingBytes)
+	positive(&problems, "RingBytesTotal", &c.RingBytesTotal, DefaultRingBytesTotal)
+	positive(&problems, "MemoryBytesTotal", &c.MemoryBytesTotal, DefaultMemoryBytesTotal)
+	positive(&problems, "SubscriberQueue", &c.SubscriberQueue, DefaultSubscriberQueue)
+	positive(&problems, "PageBytes", &c.PageBytes, DefaultPageBytes)
+	positive(&problems, "StreamsMax", &c.StreamsMax, DefaultStreamsMax)
+	positive(&problems, "ShardsMax", &c.ShardsMax, DefaultShardsMax)
+	positive(&problems, "ShardsTotalMax", &c.ShardsTotalMax, DefaultShardsTotalMax)
+	positive(&problems, "SubscriptionsMax", &c.SubscriptionsMax, DefaultSubscriptionsMax)
+	positive(&problems, "BatchRecordsMax", &c.BatchRecordsMax, DefaultBatchRecordsMax)
+	positive(&problems, "BatchBytesMax", &c.BatchBytesMax, DefaultBatchBytesMax)
+	if len(problems) > 0 {
+		return c, &InvalidError{Problem: strings.Join(problems, "; ")}
+	}
+	return c, nil
+}
+
+// positive fills in a default, and notes a value that no bound can have.
+func positive[T int | int64](problems *[]string, name string, field *T, standard T) {
+	if *field == 0 {
+		*field = standard
+	}
+	if *field < 0 {
+		*problems = append(*problems, name+" is negative")
+	}
 }
 
 // StreamConfig defines a stream. Durable, Format and Fsync are fixed while the
