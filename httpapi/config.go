@@ -113,78 +113,49 @@ func (e *ConfigError) Error() string {
 // Unwrap gives the problems.
 func (e *ConfigError) Unwrap() []error { return e.Problems }
 
-// or gives value, or its default when it is 0.
-func or[N ~int | ~int64](value *N, standard N) {
-	if *value == 0 {
-		*value = standard
-	}
-}
-
-func (c *Config) withDefaults() {
+// withDefaults gives the configuration in effect, or a *ConfigError with all that is
+// wrong with it.
+func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	or(&c.BodyBytesMax, DefaultBodyBytesMax)
-	or(&c.BatchRecordsMax, DefaultBatchRecordsMax)
-	or(&c.BufferedBytesMax, DefaultBufferedBytesMax)
-	or(&c.BufferedBytesClient, max(c.BufferedBytesMax/2, 1))
-	or(&c.PageBytes, DefaultPageBytes)
-	or(&c.PageBytesMax, DefaultPageBytesMax)
-	or(&c.PageRecordsMax, DefaultPageRecordsMax)
-	or(&c.PagesBytesMax, DefaultPagesBytesMax)
-	or(&c.PagesBytesClient, max(c.PagesBytesMax/4, 1))
-	or(&c.FeedPageBytes, DefaultFeedPageBytes)
-	or(&c.HeaderBytesMax, DefaultHeaderBytesMax)
-	or(&c.ConnectionsMax, DefaultConnectionsMax)
-	or(&c.StreamsPerConn, DefaultStreamsPerConn)
-	or(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
-	or(&c.BodyTimeout, DefaultBodyTimeout)
-	or(&c.BodyProgressBytes, DefaultBodyProgressBytes)
-	or(&c.BodyRateMin, DefaultBodyRateMin)
-	or(&c.WriteTimeout, DefaultWriteTimeout)
-	or(&c.IdleTimeout, DefaultIdleTimeout)
-	or(&c.PublishTimeout, DefaultPublishTimeout)
-	or(&c.HeartbeatInterval, DefaultHeartbeatInterval)
-}
-
-// validate reports every problem of a Config whose defaults are filled in.
-func (c *Config) validate() error {
 	var problems []error
 	if c.Broker == nil {
 		problems = append(problems, errors.New("the Broker is missing"))
 	}
-	for _, bound := range []struct {
-		name       string
-		value, min int64
-	}{
-		{"BodyBytesMax", c.BodyBytesMax, 1},
-		{"BatchRecordsMax", int64(c.BatchRecordsMax), 1},
-		{"BufferedBytesMax", c.BufferedBytesMax, bodyBufferBytes},
-		{"BufferedBytesClient", c.BufferedBytesClient, 1},
-		{"PageBytes", c.PageBytes, 1},
-		{"PageBytesMax", c.PageBytesMax, c.PageBytes},
-		{"PageRecordsMax", int64(c.PageRecordsMax), 1},
-		{"PagesBytesMax", c.PagesBytesMax, c.PageBytesMax},
-		{"PagesBytesClient", c.PagesBytesClient, 1},
-		{"FeedPageBytes", c.FeedPageBytes, 1},
-		{"HeaderBytesMax", int64(c.HeaderBytesMax), 2 * headerSlack},
-		{"ConnectionsMax", int64(c.ConnectionsMax), 1},
-		{"StreamsPerConn", int64(c.StreamsPerConn), 1},
-		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout), 1},
-		{"BodyTimeout", int64(c.BodyTimeout), 1},
-		{"BodyProgressBytes", c.BodyProgressBytes, 1},
-		{"BodyRateMin", c.BodyRateMin, 1},
-		{"WriteTimeout", int64(c.WriteTimeout), 1},
-		{"IdleTimeout", int64(c.IdleTimeout), 1},
-		{"PublishTimeout", int64(c.PublishTimeout), 1},
-		{"HeartbeatInterval", int64(c.HeartbeatInterval), 1},
-	} {
-		if bound.value < bound.min {
-			problems = append(problems, fmt.Errorf("%s is %d; at least %d is needed", bound.name, bound.value, bound.min))
-		}
+	atLeast(&problems, "BodyBytesMax", &c.BodyBytesMax, DefaultBodyBytesMax, 1)
+	atLeast(&problems, "BatchRecordsMax", &c.BatchRecordsMax, DefaultBatchRecordsMax, 1)
+	atLeast(&problems, "BufferedBytesMax", &c.BufferedBytesMax, DefaultBufferedBytesMax, bodyBufferBytes)
+	atLeast(&problems, "BufferedBytesClient", &c.BufferedBytesClient, max(c.BufferedBytesMax/2, 1), 1)
+	atLeast(&problems, "PageBytes", &c.PageBytes, DefaultPageBytes, 1)
+	atLeast(&problems, "PageBytesMax", &c.PageBytesMax, DefaultPageBytesMax, c.PageBytes)
+	atLeast(&problems, "PageRecordsMax", &c.PageRecordsMax, DefaultPageRecordsMax, 1)
+	atLeast(&problems, "PagesBytesMax", &c.PagesBytesMax, DefaultPagesBytesMax, c.PageBytesMax)
+	atLeast(&problems, "PagesBytesClient", &c.PagesBytesClient, max(c.PagesBytesMax/4, 1), 1)
+	atLeast(&problems, "FeedPageBytes", &c.FeedPageBytes, DefaultFeedPageBytes, 1)
+	atLeast(&problems, "HeaderBytesMax", &c.HeaderBytesMax, DefaultHeaderBytesMax, 2*headerSlack)
+	atLeast(&problems, "ConnectionsMax", &c.ConnectionsMax, DefaultConnectionsMax, 1)
+	atLeast(&problems, "StreamsPerConn", &c.StreamsPerConn, DefaultStreamsPerConn, 1)
+	atLeast(&problems, "ReadHeaderTimeout", &c.ReadHeaderTimeout, DefaultReadHeaderTimeout, 1)
+	atLeast(&problems, "BodyTimeout", &c.BodyTimeout, DefaultBodyTimeout, 1)
+	atLeast(&problems, "BodyProgressBytes", &c.BodyProgressBytes, DefaultBodyProgressBytes, 1)
+	atLeast(&problems, "BodyRateMin", &c.BodyRateMin, DefaultBodyRateMin, 1)
+	atLeast(&problems, "WriteTimeout", &c.WriteTimeout, DefaultWriteTimeout, 1)
+	atLeast(&problems, "IdleTimeout", &c.IdleTimeout, DefaultIdleTimeout, 1)
+	atLeast(&problems, "PublishTimeout", &c.PublishTimeout, DefaultPublishTimeout, 1)
+	atLeast(&problems, "HeartbeatInterval", &c.HeartbeatInterval, DefaultHeartbeatInterval, 1)
+	if len(problems) > 0 {
+		return c, &ConfigError{Problems: problems}
 	}
-	if problems != nil {
-		return &ConfigError{Problems: problems}
+	return c, nil
+}
+
+// atLeast fills in a default, and notes a value below least.
+func atLeast[T int | int64 | time.Duration](problems *[]error, name string, field *T, standard, least T) {
+	if *field == 0 {
+		*field = standard
 	}
-	return nil
+	if *field < least {
+		*problems = append(*problems, fmt.Errorf("%s is %v; at least %v is needed", name, *field, least))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -298,6 +299,45 @@ func TestABadConfigurationIsRefusedWithAllItsProblems(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), name) {
 			t.Errorf("%v does not name %s", err, name)
 		}
+	}
+}
+
+func TestEveryNumberOfAConfigurationIsChecked(t *testing.T) {
+	for i := range reflect.TypeFor[Config]().NumField() {
+		cfg := Config{Broker: new(broker.Broker)}
+		field, name := reflect.ValueOf(&cfg).Elem().Field(i), reflect.TypeFor[Config]().Field(i).Name
+		if !field.CanInt() {
+			continue
+		}
+		if usual, err := cfg.withDefaults(); err != nil || reflect.ValueOf(usual).Field(i).Int() <= 0 {
+			t.Errorf("%s has no default: %v", name, err)
+		}
+		field.SetInt(-1)
+		var refused *ConfigError
+		if _, err := New(cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), name+" is -1") {
+			t.Errorf("%s below zero: %v", name, err)
+		}
+	}
+}
+
+// These are more than 1, and some depend on others.
+func TestBoundsThatNeedRoomSayHowMuch(t *testing.T) {
+	all := new(broker.Broker)
+	for want, cfg := range map[string]Config{
+		"BufferedBytesMax is 32767; at least 32768": {BufferedBytesMax: bodyBufferBytes - 1},
+		"HeaderBytesMax is 8191; at least 8192":     {HeaderBytesMax: 2*headerSlack - 1},
+		"PageBytesMax is 5; at least 10":            {PageBytes: 10, PageBytesMax: 5},
+		"PagesBytesMax is 15; at least 20":          {PageBytes: 10, PageBytesMax: 20, PagesBytesMax: 15},
+		"PageBytesMax is 16777216; at least":        {PageBytes: DefaultPageBytesMax + 1, PagesBytesMax: 1 << 30},
+	} {
+		cfg.Broker = all
+		var refused *ConfigError
+		if _, err := New(cfg); !errors.As(err, &refused) || len(refused.Problems) != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v instead of %s", err, want)
+		}
+	}
+	if cfg, err := (Config{Broker: all, BufferedBytesMax: 1 << 20, PagesBytesMax: 32 << 20}).withDefaults(); err != nil || cfg.BufferedBytesClient != 512<<10 || cfg.PagesBytesClient != 8<<20 {
+		t.Errorf("%+v, %v", cfg, err)
 	}
 }
 

@@ -43,8 +43,8 @@ const headerSlack = 4096
 
 // New makes a server; Serve or Handler put it to use. The error is a *ConfigError.
 func New(cfg Config) (*Server, error) {
-	cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	s := &Server{
