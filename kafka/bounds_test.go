@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -69,12 +71,31 @@ func TestAWaitingFetchHoldsOnlyTheMemoryOfWhatItHas(t *testing.T) {
 
 func TestAConfigurationThatCannotBeIsRefusedWithAllItsProblems(t *testing.T) {
 	_, err := New(Config{DefaultTenant: "a/b", AdvertisedAddr: "nowhere", NodeID: -1, InFlightMax: -1})
-	if err == nil {
-		t.Fatal("it was taken")
+	var refused *ConfigError
+	if !errors.As(err, &refused) || len(refused.Problems) != 5 {
+		t.Fatalf("%T: %v", err, err)
 	}
 	for _, want := range []string{"Broker", "default name", "AdvertisedAddr", "NodeID", "InFlightMax"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q says nothing of %s", err, want)
+		}
+	}
+}
+
+func TestEveryNumberOfAConfigurationIsChecked(t *testing.T) {
+	for i := range reflect.TypeFor[Config]().NumField() {
+		cfg := Config{Broker: new(broker.Broker)}
+		field, name := reflect.ValueOf(&cfg).Elem().Field(i), reflect.TypeFor[Config]().Field(i).Name
+		if !field.CanInt() {
+			continue
+		}
+		if usual, err := cfg.withDefaults(); err != nil || name != "NodeID" && reflect.ValueOf(usual).Field(i).Int() <= 0 {
+			t.Errorf("%s has no default: %v", name, err)
+		}
+		field.SetInt(-1)
+		var refused *ConfigError
+		if _, err := New(cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), name+" is -1") {
+			t.Errorf("%s below zero: %v", name, err)
 		}
 	}
 }

@@ -93,7 +93,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// withDefaults gives the configuration in effect, or all that is wrong with it.
+// ConfigError lists everything wrong with a Config.
+type ConfigError struct{ Problems []error }
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("kafka: %v", errors.Join(e.Problems...)) }
+
+// Unwrap gives the problems.
+func (e *ConfigError) Unwrap() []error { return e.Problems }
+
+// withDefaults gives the configuration in effect, or a *ConfigError with all that is
+// wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.DefaultTenant, DefaultName)
 	setDefault(&c.DefaultNamespace, DefaultName)
@@ -136,7 +145,7 @@ func (c Config) withDefaults() (Config, error) {
 	positive(&problems, "AuthenticationTimeout", &c.AuthenticationTimeout, DefaultAuthenticationTimeout)
 	positive(&problems, "PublishTimeoutMax", &c.PublishTimeoutMax, DefaultPublishTimeoutMax)
 	if len(problems) > 0 {
-		return c, fmt.Errorf("kafka: %w", errors.Join(problems...))
+		return c, &ConfigError{Problems: problems}
 	}
 	return c, nil
 }
@@ -148,6 +157,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// positive fills in a default, and notes a value that no bound can have.
 func positive[T int | int64 | time.Duration](problems *[]error, name string, field *T, value T) {
 	setDefault(field, value)
 	if *field < 0 {

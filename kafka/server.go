@@ -46,7 +46,7 @@ type Server struct {
 	}
 }
 
-// New makes a server; Serve starts it. The error lists all that is wrong with cfg.
+// New makes a server; Serve starts it. The error is a *ConfigError.
 func New(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
