@@ -3,6 +3,8 @@ package journal
 import (
 	"bytes"
 	"testing"
+
+	"felix.local/felix/internal/golden"
 )
 
 func TestGoldenCurrent(t *testing.T) {
@@ -10,7 +12,7 @@ func TestGoldenCurrent(t *testing.T) {
 		"current":       {Epoch: testEpoch, Files: 4, FileBytes: 64 << 20},
 		"current-empty": {Epoch: 0xfffffffffffffffe, Files: 1, FileBytes: 4096, Empty: true},
 	} {
-		want := golden(t, name)
+		want := golden.Bytes(t, name)
 		if got := c.AppendTo([]byte("x")); !bytes.Equal(got[1:], want) || len(want) != CurrentBytes {
 			t.Errorf("%s: encoded\n%x, want\n%x", name, got[1:], want)
 		}
@@ -21,7 +23,7 @@ func TestGoldenCurrent(t *testing.T) {
 }
 
 func TestCurrentIsTakenOnlyWhole(t *testing.T) {
-	whole := golden(t, "current")
+	whole := golden.Bytes(t, "current")
 	for n := range whole {
 		if _, err := DecodeCurrent(whole[:n]); asCorruption(t, err).Kind != Truncated {
 			t.Errorf("%d bytes: %v", n, err)
@@ -67,7 +69,7 @@ func TestCurrentWithFieldsThatMeanNothingIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b := golden(t, "current")
+	b := golden.Bytes(t, "current")
 	b[currentAtFlags+1] = 2
 	putUint32(b[currentAtCRC:], Checksum(b[:currentAtCRC]))
 	if _, err := DecodeCurrent(b); asCorruption(t, err).Kind != Flags {

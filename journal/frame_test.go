@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"felix.local/felix/internal/golden"
 )
 
 func putUint32(b []byte, v uint32) { binary.BigEndian.PutUint32(b, v) }
@@ -17,7 +19,7 @@ func goldenEntries() []Entry { return []Entry{data(7, []byte("hi")), fence("othe
 
 func TestGoldenFrame(t *testing.T) {
 	for name, entries := range map[string][]Entry{"frame": goldenEntries(), "frame-empty": nil} {
-		want := golden(t, name)
+		want := golden.Bytes(t, name)
 		h := Header{Epoch: testEpoch, Sequence: 9, OldestNeeded: 5, Entries: 2, BodyBytes: 168}
 		if entries == nil {
 			h = Header{Epoch: 1, Sequence: 1, OldestNeeded: 1}
@@ -37,7 +39,7 @@ func TestGoldenFrame(t *testing.T) {
 }
 
 func TestFrameCutAtAnyLengthIsTruncated(t *testing.T) {
-	whole := golden(t, "frame")
+	whole := golden.Bytes(t, "frame")
 	for n := range whole {
 		_, _, err := Decode(whole[:n])
 		c := asCorruption(t, err)
@@ -58,7 +60,7 @@ func TestFrameCutAtAnyLengthIsTruncated(t *testing.T) {
 // reason to refuse the frame.
 func TestEveryFlippedBitOfAFrameIsJudged(t *testing.T) {
 	whole := frame(testEpoch, 9, 5, goldenEntries()...)
-	used := len(golden(t, "frame"))
+	used := len(golden.Bytes(t, "frame"))
 	for bit := range (used + 64) * 8 {
 		bad := bytes.Clone(whole)
 		bad[bit/8] ^= 1 << (bit % 8)
@@ -130,7 +132,7 @@ func TestFrameWithFieldsThatMeanNothingIsRefused(t *testing.T) {
 		"a fence at the parent":      func(b []byte) { copy(b[second+EntryHeaderBytes:], "..") },
 		"a fence made of all zeros ": func(b []byte) { clear(b[second:]) },
 	} {
-		b := golden(t, "frame")
+		b := golden.Bytes(t, "frame")
 		damage(b)
 		if name == "a fence at the parent" {
 			b[second+3] = 2
@@ -141,7 +143,7 @@ func TestFrameWithFieldsThatMeanNothingIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b := golden(t, "frame")
+	b := golden.Bytes(t, "frame")
 	b[frameAtFlags] = 1
 	if _, _, err := Decode(reseal(b)); asCorruption(t, err).Kind != Flags {
 		t.Errorf("unknown flag: %v", err)

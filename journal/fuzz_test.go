@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+
+	"felix.local/felix/internal/golden"
 )
 
 func FuzzDecodeCurrent(f *testing.F) {
-	f.Add(golden(f, "current"), false)
-	f.Add(golden(f, "current-empty"), true)
+	f.Add(golden.Bytes(f, "current"), false)
+	f.Add(golden.Bytes(f, "current-empty"), true)
 	f.Add([]byte("FLJC"), true)
 	f.Fuzz(func(t *testing.T, b []byte, sealed bool) {
 		if b = bytes.Clone(b); sealed && len(b) >= CurrentBytes {
@@ -28,9 +30,9 @@ func FuzzDecodeCurrent(f *testing.F) {
 // FuzzDecode reads arbitrary bytes. With sealed set, the checksums are made right
 // first, so that what lies behind them is reached.
 func FuzzDecode(f *testing.F) {
-	f.Add(golden(f, "frame"), false)
-	f.Add(golden(f, "frame"), true)
-	f.Add(golden(f, "frame-empty"), true)
+	f.Add(golden.Bytes(f, "frame"), false)
+	f.Add(golden.Bytes(f, "frame"), true)
+	f.Add(golden.Bytes(f, "frame-empty"), true)
 	f.Add(sized(testEpoch, 3, 1, 2), true)
 	f.Fuzz(func(t *testing.T, b []byte, sealed bool) {
 		if b = bytes.Clone(b); sealed && len(b) >= HeaderBytes {
@@ -58,7 +60,7 @@ func FuzzScan(f *testing.F) {
 	f.Add(join(one(1, 1), one(2, 1)), one(3, 1), false)
 	f.Add(join(one(1, 1), changed(one(2, 1), bodyBit)), one(3, 1), false)
 	f.Add(join(one(4, 3), one(1, 1)), join(one(3, 1), sized(testEpoch, 9, 9, 2)), true)
-	f.Add(sized(testEpoch+1, 1, 1, 2), golden(f, "frame"), true)
+	f.Add(sized(testEpoch+1, 1, 1, 2), golden.Bytes(f, "frame"), true)
 	f.Fuzz(func(t *testing.T, a, b []byte, sealed bool) {
 		var sources []Source
 		for i, content := range [][]byte{a, b} {

@@ -2,11 +2,7 @@ package journal
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"felix.local/felix/segment"
@@ -16,25 +12,6 @@ const testEpoch = 0x0102030405060708
 
 // testShard is a name as the engine makes them.
 const testShard = "t_n_orders_0-00000000000000aa"
-
-// golden reads testdata/golden/<name>.hex: hex digits, blanks and comments.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // record is one record of a segment.
 func record(offset uint64, payload []byte) []byte {

@@ -3,32 +3,11 @@ package producer
 import (
 	"bytes"
 	"encoding/hex"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
+	"felix.local/felix/internal/golden"
 	"felix.local/felix/segment"
 )
-
-// golden reads testdata/golden/<name>.hex: hex digits, blanks and comments.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // goldenState has observed one batch of three records at offset 7.
 func goldenState(o Options) *State {
@@ -43,7 +22,7 @@ func goldenState(o Options) *State {
 func TestGoldenSnapshots(t *testing.T) {
 	for name, version := range map[string]uint16{"producers-v1": SnapshotV1, "producers-v2": SnapshotV2} {
 		t.Run(name, func(t *testing.T) {
-			want := golden(t, name)
+			want := golden.Bytes(t, name)
 			o := Options{Digests: version == SnapshotV2}
 			if got := goldenState(o).AppendTo(nil, 10, version); !bytes.Equal(want, got) {
 				t.Fatalf("bytes differ\nwant\n%sgot\n%s", hex.Dump(want), hex.Dump(got))
@@ -85,7 +64,7 @@ func TestGoldenDigestSteps(t *testing.T) {
 func TestGoldenMarksOnRecords(t *testing.T) {
 	mark := Marks(42, 5, 3)
 	for i, record := range []struct{ name, payload string }{{"record-batch-open", "hi"}, {"record-batch-continue", "yo"}} {
-		want := golden(t, record.name)
+		want := golden.Bytes(t, record.name)
 		got := make([]byte, segment.EncodedSize(mark(uint32(i)), len(record.payload)))
 		segment.EncodeRecord(got, uint64(7+i), 9, mark(uint32(i)), []byte(record.payload))
 		if !bytes.Equal(want, got) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"felix.local/felix/internal/golden"
 	"felix.local/felix/segment"
 )
 
@@ -190,7 +191,7 @@ func TestAnAbandonedBatchIsNotInASnapshot(t *testing.T) {
 }
 
 func TestABatchOfLength0IsReadAsTheRecordThatOpenedIt(t *testing.T) {
-	b := golden(t, "producers-v1")
+	b := golden.Bytes(t, "producers-v1")
 	b[len(b)-1] = 0
 	s, _, err := Decode(reseal(b), Options{})
 	if err != nil {
@@ -202,7 +203,7 @@ func TestABatchOfLength0IsReadAsTheRecordThatOpenedIt(t *testing.T) {
 }
 
 func TestWhatASnapshotCoversIsNotObservedAgain(t *testing.T) {
-	s, asOf, err := Decode(golden(t, "producers-v1"), Options{})
+	s, asOf, err := Decode(golden.Bytes(t, "producers-v1"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestTheLargestSnapshotHasTheSizeThatIsSaid(t *testing.T) {
 func TestASnapshotIsAppended(t *testing.T) {
 	s := goldenState(Options{})
 	b := s.AppendTo([]byte("before"), 10, SnapshotV1)
-	if want := append([]byte("before"), golden(t, "producers-v1")...); !bytes.Equal(b, want) {
+	if want := append([]byte("before"), golden.Bytes(t, "producers-v1")...); !bytes.Equal(b, want) {
 		t.Fatalf("%x", b)
 	}
 }

@@ -7,16 +7,18 @@ import (
 	"hash/crc32"
 	"io"
 	"testing"
+
+	"felix.local/felix/internal/golden"
 )
 
 // FuzzScan walks arbitrary bytes. With sealed set, the checksums are made right
 // along the claimed lengths first, so that what lies behind them is reached.
 func FuzzScan(f *testing.F) {
-	f.Add(golden(f, "segment-two-records"), false)
+	f.Add(golden.Bytes(f, "segment-two-records"), false)
 	f.Add(mixed().b, false)
 	f.Add(mixed().b, true)
 	f.Add(append(plain(3, 40).b, make([]byte, 600)...), false)
-	f.Add(append(golden(f, "header-v3"), golden(f, "record-v6-publisher")...), false)
+	f.Add(append(golden.Bytes(f, "header-v3"), golden.Bytes(f, "record-v6-publisher")...), false)
 	f.Fuzz(func(t *testing.T, b []byte, sealed bool) {
 		if b = append([]byte(nil), b...); sealed {
 			sealSegment(b)

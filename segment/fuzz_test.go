@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"felix.local/felix/internal/golden"
 )
 
 func FuzzDecodeHeader(f *testing.F) {
 	for _, name := range []string{"header-v2", "header-v3", "header-v4", "header-v3-zero"} {
-		f.Add(golden(f, name))
+		f.Add(golden.Bytes(f, name))
 	}
 	f.Add(make([]byte, HeaderSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -28,7 +30,7 @@ func FuzzDecodeHeader(f *testing.F) {
 
 func FuzzDecodeRecord(f *testing.F) {
 	for _, name := range []string{"record-plain", "record-empty", "record-batch-open", "record-batch-continue", "record-generation-start", "record-v6-publisher"} {
-		f.Add(golden(f, name), false)
+		f.Add(golden.Bytes(f, name), false)
 	}
 	f.Add(append([]byte{0xc0}, make([]byte, 40)...), true)
 	f.Add(append([]byte{0x84, 0, 0, 1}, make([]byte, 40)...), true)
@@ -53,7 +55,7 @@ func FuzzDecodeRecord(f *testing.F) {
 }
 
 func FuzzDecodeIndex(f *testing.F) {
-	f.Add(golden(f, "index"), uint64(1))
+	f.Add(golden.Bytes(f, "index"), uint64(1))
 	f.Add(EncodeIndex(5, []IndexEntry{{5, 32}, {4, 90}, {9, -1}, {9, 4096}}), uint64(5))
 	f.Add(EncodeIndex(5, nil)[:20], uint64(5))
 	f.Fuzz(func(t *testing.T, b []byte, base uint64) {

@@ -4,32 +4,12 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// golden reads testdata/golden/<name>.hex: hex digits, blanks and comments.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+	"felix.local/felix/internal/golden"
+)
 
 func mustEqualBytes(t testing.TB, want, got []byte) {
 	t.Helper()
@@ -46,7 +26,7 @@ func TestGoldenSegmentHeaders(t *testing.T) {
 		"header-v3-zero": {Version: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := golden(t, name)
+			want := golden.Bytes(t, name)
 			mustEqualBytes(t, want, h.AppendTo(nil))
 			got, err := DecodeHeader(want)
 			if err != nil || got != h {
@@ -65,7 +45,7 @@ func TestGoldenRecords(t *testing.T) {
 		"record-generation-start": {Offset: 10, TimestampMicros: 9, Mark: Mark{Kind: GenerationStart}, Payload: GenerationStartPayload(3), Checksum: 0x81259666},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := golden(t, name)
+			want := golden.Bytes(t, name)
 			dst := make([]byte, EncodedSize(r.Mark, len(r.Payload)))
 			if n := EncodeRecord(dst, r.Offset, r.TimestampMicros, r.Mark, r.Payload); n != len(want) {
 				t.Fatalf("encoded to %d bytes, want %d", n, len(want))
@@ -83,7 +63,7 @@ func TestGoldenRecords(t *testing.T) {
 }
 
 func TestGoldenGenerationStartNamesItsGeneration(t *testing.T) {
-	r, _, err := DecodeRecord(golden(t, "record-generation-start"))
+	r, _, err := DecodeRecord(golden.Bytes(t, "record-generation-start"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +73,7 @@ func TestGoldenGenerationStartNamesItsGeneration(t *testing.T) {
 }
 
 func TestGoldenRecordOfALaterFormatIsTooLargeAndNeverTorn(t *testing.T) {
-	b := golden(t, "record-v6-publisher")
+	b := golden.Bytes(t, "record-v6-publisher")
 	_, _, err := DecodeRecord(b)
 	want := &Corruption{Kind: RecordTooLarge, Expected: MaxPayloadBytes, Found: 0x08000005}
 	if diff := cmp.Diff(want, asCorruption(t, err)); diff != "" {
@@ -107,7 +87,7 @@ func TestGoldenRecordOfALaterFormatIsTooLargeAndNeverTorn(t *testing.T) {
 }
 
 func TestGoldenIndex(t *testing.T) {
-	want := golden(t, "index")
+	want := golden.Bytes(t, "index")
 	entries := []IndexEntry{{Offset: 7, Position: 32}}
 	mustEqualBytes(t, want, EncodeIndex(1, entries))
 	got, err := DecodeIndex(want, 1)
@@ -120,7 +100,7 @@ func TestGoldenIndex(t *testing.T) {
 }
 
 func TestGoldenSegmentOfTwoRecords(t *testing.T) {
-	want := golden(t, "segment-two-records")
+	want := golden.Bytes(t, "segment-two-records")
 	b := Header{Version: 3, CreatedAtMicros: 2}.AppendTo(nil)
 	for i, payload := range []string{"hi", "yo"} {
 		dst := make([]byte, EncodedSize(Mark{}, len(payload)))

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"felix.local/felix/internal/golden"
 )
 
 func TestALeaderThatCouldNotBeReadBackIsNotWritten(t *testing.T) {
@@ -56,7 +58,7 @@ func TestAnIntactBallotWithTooLongALeaderIsRefused(t *testing.T) {
 }
 
 func TestFlagsOfALaterBuildSurviveARewrite(t *testing.T) {
-	b := seal("replica", append(golden(t, "replica")[:6:6], append([]byte{0x80, 0x04}, golden(t, "replica")[8:]...)...))
+	b := seal("replica", append(golden.Bytes(t, "replica")[:6:6], append([]byte{0x80, 0x04}, golden.Bytes(t, "replica")[8:]...)...))
 	r, err := DecodeReplica(b)
 	if err != nil || r.OtherFlags != 0x8004 || r.RetentionHeld {
 		t.Fatalf("%+v, %v", r, err)
@@ -188,7 +190,7 @@ func TestErrorsSayWhatWasFound(t *testing.T) {
 			return err
 		},
 		"replica: not a file of this kind: found 464c424c, expected 464c5253": func() error {
-			_, err := DecodeReplica(golden(t, "ballot"))
+			_, err := DecodeReplica(golden.Bytes(t, "ballot"))
 			return err
 		},
 		"replica: unknown version: 2, this build knows 1": func() error {
@@ -196,11 +198,11 @@ func TestErrorsSayWhatWasFound(t *testing.T) {
 			return err
 		},
 		"replica: too long: 29 bytes, expected 28": func() error {
-			_, err := DecodeReplica(append(golden(t, "replica"), 0))
+			_, err := DecodeReplica(append(golden.Bytes(t, "replica"), 0))
 			return err
 		},
 		"ballot: wrong checksum: found cb84bcf5, expected afe5d13c": func() error {
-			b := golden(t, "ballot")
+			b := golden.Bytes(t, "ballot")
 			b[15]++
 			_, err := DecodeBallot(b)
 			return err

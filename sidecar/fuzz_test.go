@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"felix.local/felix/internal/golden"
 )
 
 // fuzzDecoder reads arbitrary bytes as one kind of file; with sealed set, the
@@ -19,7 +21,7 @@ func fuzzDecoder(f *testing.F, file string, exact bool) {
 	c := codecs()[file]
 	for name := range goldenValues() {
 		if strings.HasPrefix(name, file) {
-			b := golden(f, name)
+			b := golden.Bytes(f, name)
 			f.Add(b, false)
 			f.Add(b[:len(b)-1], true)
 			f.Add(append(b, b...), true)
@@ -79,7 +81,7 @@ func TestDecodingAllocatesNoMoreThanAFileMayHold(t *testing.T) {
 	for file, c := range codecs() {
 		b := hostile[file]
 		if b == nil {
-			b = append(golden(t, anyGolden(t, file)), make([]byte, 1<<20)...)
+			b = append(golden.Bytes(t, anyGolden(t, file)), make([]byte, 1<<20)...)
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -2,36 +2,13 @@ package sidecar
 
 import (
 	"encoding/hex"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// golden reads testdata/golden/<name>.hex, which is hex digits, blanks and
-// comments, or <name>.txt as it is.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = os.ReadFile(filepath.Join("testdata", "golden", name+".txt"))
-		must(t, err)
-		return text
-	}
-	must(t, err)
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	must(t, err)
-	return b
-}
+	"felix.local/felix/internal/golden"
+)
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -150,7 +127,7 @@ func TestGoldenFilesDecodeAndEncode(t *testing.T) {
 	readOnly := map[string]bool{"storage-id-packed": true, "registration-packed": true, "marker-plain": true}
 	for name, want := range goldenValues() {
 		t.Run(name, func(t *testing.T) {
-			c, b := codecFor(t, name), golden(t, name)
+			c, b := codecFor(t, name), golden.Bytes(t, name)
 			got, err := c.decode(b)
 			if diff := cmp.Diff(want, got, values); err != nil || diff != "" {
 				t.Fatalf("decoding: %v\n%s", err, diff)
@@ -182,18 +159,18 @@ func TestEncodingAppends(t *testing.T) {
 		"registration":      Registration{Incarnation: 7}.AppendTo(head),
 		"marker":            Marker{Incarnation: 0x6411a0ccf2e40, DeletedThrough: 7, Deleting: true}.AppendTo(head),
 	} {
-		if want := "head" + string(golden(t, name)); string(appended) != want {
+		if want := "head" + string(golden.Bytes(t, name)); string(appended) != want {
 			t.Errorf("%s: %q, want %q", name, appended, want)
 		}
 	}
-	if o := (Offload{copies: []OffloadedCopy{sampleCopy}}); string(o.AppendTo(head)) != "head"+string(golden(t, "offload.manifest")) {
+	if o := (Offload{copies: []OffloadedCopy{sampleCopy}}); string(o.AppendTo(head)) != "head"+string(golden.Bytes(t, "offload.manifest")) {
 		t.Errorf("offload.manifest: %q", o.AppendTo(head))
 	}
-	if keys, err := sampleKeys.AppendTo(head); err != nil || string(keys) != "head"+string(golden(t, "keys.idx")) {
+	if keys, err := sampleKeys.AppendTo(head); err != nil || string(keys) != "head"+string(golden.Bytes(t, "keys.idx")) {
 		t.Errorf("keys.idx: %q, %v", keys, err)
 	}
 	appended, err := Ballot{Generation: 3, Leader: "broker-1"}.AppendTo(head)
-	if want := "head" + string(golden(t, "ballot")); err != nil || string(appended) != want {
+	if want := "head" + string(golden.Bytes(t, "ballot")); err != nil || string(appended) != want {
 		t.Errorf("ballot: %q, %v, want %q", appended, err, want)
 	}
 }

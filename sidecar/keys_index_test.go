@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"felix.local/felix/internal/faultdisk"
+	"felix.local/felix/internal/golden"
 	"felix.local/felix/internal/simdisk"
 )
 
@@ -29,8 +30,8 @@ func TestWhatAnIndexOfKeysSaysIsTold(t *testing.T) {
 		want *KeysSummary
 	}{
 		"none":  {nil, nil},
-		"empty": {golden(t, "keys.idx-empty"), &KeysSummary{}},
-		"two keys": {golden(t, "keys.idx"), &KeysSummary{
+		"empty": {golden.Bytes(t, "keys.idx-empty"), &KeysSummary{}},
+		"two keys": {golden.Bytes(t, "keys.idx"), &KeysSummary{
 			KeysHeader: sampleKeys.KeysHeader, Entries: 2, OffsetMin: 2, OffsetMax: 3,
 		}},
 		"by length, then by bytes": {
@@ -52,7 +53,7 @@ func TestWhatAnIndexOfKeysSaysIsTold(t *testing.T) {
 func TestADamagedIndexOfKeysIsToldWithItsPath(t *testing.T) {
 	d := newDisk(t, nil)
 	queue := d.NewQueue(simdisk.QueueOptions{})
-	whole := golden(t, "keys.idx")
+	whole := golden.Bytes(t, "keys.idx")
 	for n := range len(whole) {
 		must(t, Replace(d, queue, dir, KeysIndexName, whole[:n], perm, true))
 		s, err := LoadKeysIndex(d, dir)

@@ -15,6 +15,7 @@ import (
 
 	"felix.local/felix/device"
 	"felix.local/felix/internal/faultdisk"
+	"felix.local/felix/internal/golden"
 	"felix.local/felix/internal/simdisk"
 )
 
@@ -152,10 +153,10 @@ func TestWhatWasReplacedIsLoaded(t *testing.T) {
 			if v, err := load(d, dir); v != nil || err != nil {
 				t.Fatalf("absent: %v, %v", v, err)
 			}
-			golden, c := goldenOf(t, file), codecFor(t, kindOf(file))
-			must(t, Replace(d, queue, in, base, golden, perm, true))
+			whole, c := goldenOf(t, file), codecFor(t, kindOf(file))
+			must(t, Replace(d, queue, in, base, whole, perm, true))
 			got, err := load(d, dir)
-			if diff := cmp.Diff(mustDecode(t, c, golden), got, values); err != nil || diff != "" {
+			if diff := cmp.Diff(mustDecode(t, c, whole), got, values); err != nil || diff != "" {
 				t.Fatalf("%v\n%s", err, diff)
 			}
 
@@ -170,7 +171,7 @@ func TestWhatWasReplacedIsLoaded(t *testing.T) {
 			}
 
 			// A longer file of a later version is told by its version.
-			if later := append(golden[:4:4], append([]byte{0, 2}, make([]byte, 3000)...)...); bytes.HasPrefix(golden, []byte("FL")) {
+			if later := append(whole[:4:4], append([]byte{0, 2}, make([]byte, 3000)...)...); bytes.HasPrefix(whole, []byte("FL")) {
 				must(t, Replace(d, queue, in, base, later, perm, true))
 				if v, err := load(d, dir); v != nil || !errors.Is(err, ErrVersion) {
 					t.Errorf("of a later version: %v, %v", v, err)
@@ -193,7 +194,7 @@ func kindOf(file string) string {
 	return file
 }
 
-func goldenOf(t *testing.T, file string) []byte { return golden(t, anyGolden(t, kindOf(file))) }
+func goldenOf(t *testing.T, file string) []byte { return golden.Bytes(t, anyGolden(t, kindOf(file))) }
 
 func TestTemporaryNamesReplaceTheExtension(t *testing.T) {
 	for name, want := range map[string]string{

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"felix.local/felix/internal/golden"
 )
 
 // row is one line of testdata/verdicts.txt.
@@ -47,7 +49,7 @@ func TestAChangedFileGetsItsVerdict(t *testing.T) {
 	covered := make(map[string]bool)
 	for _, r := range rows(t) {
 		t.Run(fmt.Sprintf("line %d, %s, %s", r.line, r.file, r.edits), func(t *testing.T) {
-			original := golden(t, r.file)
+			original := golden.Bytes(t, r.file)
 			for name, changed := range r.variants(t, original) {
 				covered[r.file+" "+name] = true
 				if got := verdictOn(t, r.file, original, changed); !slices.Contains(strings.Split(r.verdict, "/"), got) {
@@ -60,7 +62,7 @@ func TestAChangedFileGetsItsVerdict(t *testing.T) {
 		if name == "marker-plain" {
 			continue // it is there for the rules about lines
 		}
-		for n := range len(golden(t, name)) {
+		for n := range len(golden.Bytes(t, name)) {
 			if !covered[fmt.Sprintf("%s cut %d", name, n)] {
 				t.Errorf("no verdict on %s of %d bytes", name, n)
 			}
