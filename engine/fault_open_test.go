@@ -82,6 +82,7 @@ func TestEveryFailureDuringRecoveryIsTypedAndTheNextOpenHoldsEverything(t *testi
 	cells := 0
 	kinds := append([]faultdisk.Kinds{faultdisk.Rename, faultdisk.Read, faultdisk.ReadDir, faultdisk.Lstat, faultdisk.DropCache, faultdisk.Lock}, failedKinds...)
 	for _, kind := range kinds {
+		before := cells
 		for _, errno := range failedErrnos {
 			for k := 1; ; k++ {
 				root := filepath.Join(dir, "run")
@@ -115,6 +116,11 @@ func TestEveryFailureDuringRecoveryIsTypedAndTheNextOpenHoldsEverything(t *testi
 				}
 				cells++
 			}
+		}
+		// A log that is there is recovered without these two.
+		never := kind&(faultdisk.Allocate|faultdisk.Mkdir) != 0
+		if met := cells - before; met == 0 != never {
+			t.Errorf("%d times %v failed", met, kind)
 		}
 	}
 	t.Logf("%d cells", cells)
