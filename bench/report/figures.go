@@ -13,81 +13,66 @@ import (
 	"felix.local/felix/bench"
 )
 
-// figure is a plot, drawn.
+// figure is a plot.
 type figure struct {
 	// Name is that of its files, Caption what it says.
 	Name, Title, Caption string
+	draw                 func() (*chart, error)
 	svg, png             []byte
 }
 
 // figures draws all plots.
 func (d Document) figures() ([]figure, error) {
-	var figures []figure
-	add := func(f figure, p *chart) error {
+	figures := d.planned()
+	for i := range figures {
+		f := &figures[i]
+		p, err := f.draw()
+		if err != nil {
+			return nil, err
+		}
 		p.Title.Text = f.Title
-		var err error
 		if f.svg, f.png, err = p.files(); err != nil {
-			return fmt.Errorf("report: drawing %s: %w", f.Name, err)
-		}
-		figures = append(figures, f)
-		return nil
-	}
-	names, points := d.axes()
-	for _, axis := range names {
-		p, err := d.throughput(axis, points[axis])
-		if err != nil {
-			return nil, err
-		}
-		if err := add(figure{
-			Name: "throughput-" + axis, Title: "Throughput by " + axis,
-			Caption: "Acknowledged records per second: the median round, and from the slowest to the fastest one.",
-		}, p); err != nil {
-			return nil, err
-		}
-		if p, err = d.latency(axis, points[axis]); err != nil {
-			return nil, err
-		}
-		if err := add(figure{
-			Name: "latency-" + axis, Title: "Latency by " + axis,
-			Caption: "Median (solid) and 99th percentile (dashed) of one append; dotted, one raw durable overwrite of 4 KiB on the same device, measured in the same minutes.",
-		}, p); err != nil {
-			return nil, err
-		}
-	}
-	if len(names) == 0 {
-		p, err := d.rounds()
-		if err != nil {
-			return nil, err
-		}
-		if err := add(figure{
-			Name: "throughput-rounds", Title: "Throughput by round",
-			Caption: "Acknowledged records per second of every round, in the order they were measured: what drifts is the machine.",
-		}, p); err != nil {
-			return nil, err
-		}
-	}
-	p, err := d.distribution()
-	if err != nil {
-		return nil, err
-	}
-	if err := add(figure{
-		Name: "latency-cdf", Title: "Latency, cumulative",
-		Caption: "The share of appends that took at most so long, all rounds together.",
-	}, p); err != nil {
-		return nil, err
-	}
-	if d.compared() {
-		if p, err = d.ratios(); err != nil {
-			return nil, err
-		}
-		if err := add(figure{
-			Name: "ratios", Title: "A against B",
-			Caption: "Ratios of medians, A by B. Throughput above 1 and processor time below 1 are in favour of A. The whiskers are the 95% interval of the paired ratios.",
-		}, p); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("report: drawing %s: %w", f.Name, err)
 		}
 	}
 	return figures, nil
+}
+
+// planned are the plots to be drawn, in the order of the page.
+func (d Document) planned() []figure {
+	var figures []figure
+	names, points := d.axes()
+	for _, axis := range names {
+		figures = append(figures, figure{
+			Name: "throughput-" + axis, Title: "Throughput by " + axis,
+			Caption: "Acknowledged records per second: the median round, and from the slowest to the fastest one.",
+			draw:    func() (*chart, error) { return d.throughput(axis, points[axis]) },
+		}, figure{
+			Name: "latency-" + axis, Title: "Latency by " + axis,
+			Caption: "Median (solid) and 99th percentile (dashed) of one append; dotted, one raw durable overwrite of 4 KiB on the same device, measured in the same minutes.",
+			draw:    func() (*chart, error) { return d.latency(axis, points[axis]) },
+		})
+	}
+	if len(names) == 0 {
+		figures = append(figures, figure{
+			Name: "throughput-rounds", Title: "Throughput by round",
+			Caption: "Acknowledged records per second of every round, in the order they were measured: what drifts is the machine.",
+			draw:    d.rounds,
+		})
+	}
+	figures = append(figures, figure{
+		Name: "latency-cdf", Title: "Latency, cumulative",
+		Caption: "The share of appends that took at most so long, all rounds together.",
+		draw:    d.distribution,
+	})
+	if d.compared() {
+		figures = append(figures, figure{
+			Name: "ratios", Title: "A against B",
+			Caption: "Ratios of medians, A by B. Throughput above 1 and processor time below 1 are in favour of A. The whiskers are the 95% interval of the paired ratios.",
+			draw:    d.ratios,
+		})
+	}
+	return figures
 }
 
 // throughput is records per second against an axis, a line per side.
