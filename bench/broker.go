@@ -30,40 +30,38 @@ type Subscribers struct {
 	wait sync.WaitGroup
 	subs []*broker.Subscription
 	errs []error
-	got  []uint64
 }
 
 // Subscribe begins n subscriptions, shard by shard in turn, each taking every record
 // from now on.
 func Subscribe(ctx context.Context, stream *broker.Stream, n int) (*Subscribers, error) {
 	running, stop := context.WithCancel(ctx)
-	s := &Subscribers{stop: stop, errs: make([]error, n), got: make([]uint64, n)}
+	s := &Subscribers{stop: stop, errs: make([]error, n)}
 	for i := range n {
 		sub, err := stream.Subscribe(ctx, i%stream.Shards(), broker.Latest(), broker.SubscribeOptions{})
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.subs = append(s.subs, sub)
-		s.wait.Go(func() { s.errs[i] = s.take(running, i, sub) })
+		s.wait.Go(func() { s.errs[i] = takeAll(running, sub) })
 	}
 	return s, nil
 }
 
-func (s *Subscribers) take(ctx context.Context, i int, sub *broker.Subscription) error {
+// takeAll takes what comes until ctx or the broker ends, which is no failure.
+func takeAll(ctx context.Context, sub *broker.Subscription) error {
 	for {
-		d, err := sub.Next(ctx)
-		if err != nil {
+		if _, err := sub.Next(ctx); err != nil {
 			var closed *broker.ClosedError
 			if ctx.Err() != nil || errors.As(err, &closed) {
 				return nil
 			}
 			return err
 		}
-		s.got[i] += uint64(len(d.Records))
 	}
 }
 
-// Close ends them and joins what failed. Delivered is final then.
+// Close ends them and joins what failed.
 func (s *Subscribers) Close() error {
 	s.stop()
 	s.wait.Wait()
@@ -71,13 +69,4 @@ func (s *Subscribers) Close() error {
 		sub.Close()
 	}
 	return errors.Join(s.errs...)
-}
-
-// Delivered counts the records that all of them took.
-func (s *Subscribers) Delivered() uint64 {
-	total := uint64(0)
-	for _, n := range s.got {
-		total += n
-	}
-	return total
 }

@@ -45,7 +45,7 @@ func TestALoadThroughTheBrokerReachesEverySubscriber(t *testing.T) {
 	}
 	b.Drain() // ends subscriptions that delivered everything
 	subscribers.wait.Wait()
-	if got := subscribers.Delivered(); got != 2*published {
+	if got := b.Stats().DeliveredRecords; got != 2*published {
 		t.Errorf("two subscriptions per shard took %d records, of %d", got, 2*published)
 	}
 	if err := subscribers.Close(); err != nil {
