@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"felix.local/felix/device"
+	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
 )
 
@@ -124,7 +125,7 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.journal.fence(name, allSegments); err != nil {
+	if err := s.journal.fence(name, journal.AllSegments); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(dir, to); err != nil {

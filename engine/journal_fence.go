@@ -2,13 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"math"
 
 	"felix.local/felix/journal"
 )
-
-// allSegments fences off everything of a shard.
-const allSegments = math.MaxUint64
 
 // leftBehind notes that a log is about to go on in another segment than this one.
 func (j *commitJournal) leftBehind(l *Log, segment uint64) {
@@ -56,7 +52,7 @@ func (j *commitJournal) speaksOf(shard string, segment uint64) (through uint64, 
 		delete(j.mu.shards, shard)
 		return segment, false
 	}
-	if segment == allSegments {
+	if segment == journal.AllSegments {
 		return segment, true
 	}
 	return max(segment, held.left), held.sealed != 0 && held.sealed >= j.mu.told && segment >= held.lowest
@@ -67,7 +63,7 @@ func (j *commitJournal) fencedLocked(e *journalEntry) {
 	held, ok := j.mu.shards[e.Shard]
 	switch {
 	case !ok:
-	case e.Segment == allSegments:
+	case e.Segment == journal.AllSegments:
 		delete(j.mu.shards, e.Shard)
 	default:
 		held.lowest = max(held.lowest, e.Segment+1)

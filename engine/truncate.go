@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"felix.local/felix/device"
+	"felix.local/felix/journal"
 	"felix.local/felix/segment"
 )
 
@@ -105,7 +106,7 @@ func (l *Log) cutBack(ctx context.Context, offset uint64) error {
 	if err := l.flushActive(); err != nil {
 		return err
 	}
-	if err := l.store.journal.fence(l.name, allSegments); err != nil {
+	if err := l.store.journal.fence(l.name, journal.AllSegments); err != nil {
 		return l.usable("truncate", err)
 	}
 	if err := l.truncateTo(ctx, offset); err != nil {

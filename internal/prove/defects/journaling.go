@@ -149,11 +149,13 @@ func journaling() []Defect {
 		{
 			Name:   "a truncation does not tell the journal",
 			Breaks: "before records are cut a durable fence says that the journal holds nothing of them; here the next start brings them back",
-			Edits: []Edit{{
-				File: "engine/truncate.go",
-				Old:  "	if err := l.store.journal.fence(l.name, allSegments); err != nil {\n		return l.usable(\"truncate\", err)\n	}\n",
-				New:  "",
-			}},
+			Edits: []Edit{
+				{
+					File: "engine/truncate.go",
+					Old:  "	if err := l.store.journal.fence(l.name, journal.AllSegments); err != nil {\n		return l.usable(\"truncate\", err)\n	}\n",
+				},
+				{File: "engine/truncate.go", Old: "	\"felix.local/felix/journal\"\n"},
+			},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestWhatWasTruncatedIsNotReplayed", Says: "cut to 5, and 10 are there"},
 			},
@@ -161,10 +163,13 @@ func journaling() []Defect {
 		{
 			Name:   "a deletion does not tell the journal",
 			Breaks: "before a shard is deleted a durable fence says that the journal holds nothing of it; here the next start misses its segments, and nothing of the root opens",
-			Edits: []Edit{{
-				File: "engine/delete.go",
-				Old:  "	if err := s.journal.fence(name, allSegments); err != nil {\n		return err\n	}\n",
-			}},
+			Edits: []Edit{
+				{
+					File: "engine/delete.go",
+					Old:  "	if err := s.journal.fence(name, journal.AllSegments); err != nil {\n		return err\n	}\n",
+				},
+				{File: "engine/delete.go", Old: "	\"felix.local/felix/journal\"\n"},
+			},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestWhatWasDeletedIsNotReplayed", Says: "the segment does not exist"},
 			},
