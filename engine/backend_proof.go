@@ -32,8 +32,8 @@ const (
 )
 
 // overwritesInPlace are the filesystems where an O_DIRECT write to written blocks
-// goes to those blocks. The others write elsewhere first, or take O_DIRECT for
-// a hint.
+// goes to those blocks and changes no metadata. The others write elsewhere first, or
+// take O_DIRECT for a hint.
 var overwritesInPlace = map[string]bool{"ext4": true, "xfs": true}
 
 // prover carries real operations through a queue and compares what comes back.

@@ -23,10 +23,6 @@ func (s *Store) journalFileBytes() int64 {
 	return s.cfg.JournalBytes / journalFileCount / journal.BlockBytes * journal.BlockBytes
 }
 
-// journalFilesystems are those where a write past the page cache over written blocks
-// changes no metadata; elsewhere a frame would cost what it is to save.
-var journalFilesystems = map[string]bool{"ext4": true, "xfs": true}
-
 // ErrNoJournal is what a *JournalUnavailableError matches.
 var ErrNoJournal = errors.New("there can be no commit journal here")
 
@@ -170,7 +166,7 @@ func (j *commitJournal) unusable() string {
 	if err != nil {
 		return "the filesystem is not known: " + err.Error()
 	}
-	if !journalFilesystems[space.Type] {
+	if !overwritesInPlace[space.Type] { // a frame would cost what it is to save
 		return fmt.Sprintf("the filesystem is %s; it is for ext4 and xfs", space.Type)
 	}
 	if need := journalRoomFactor * j.bytes(); space.FreeBytes-s.cfg.MinFreeBytes < need {
