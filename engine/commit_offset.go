@@ -151,7 +151,7 @@ func (l *Log) saveReplicaAtClose() error {
 //
 // After an error retention is held; whether it is after a restart is not known.
 func (l *Log) HoldRetentionAtCommit(ctx context.Context, hold bool) error {
-	unlock, err := l.lockSidecars(ctx, "hold retention")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "hold retention")
 	if err != nil {
 		return err
 	}

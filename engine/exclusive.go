@@ -7,17 +7,18 @@ import "context"
 // maintenance is taken first, so that one such piece of work waits for another
 // without holding anything an appender takes.
 func (l *Log) exclusive(ctx context.Context, op string) (leave func(), err error) {
-	if err := l.lockMaintenance(ctx, op); err != nil {
+	done, err := l.takeTurn(ctx, l.maintenance, op)
+	if err != nil {
 		return nil, err
 	}
 	readmit, err := l.shutOut(ctx, op)
 	if err != nil {
-		l.unlockMaintenance()
+		done()
 		return nil, err
 	}
 	return func() {
 		readmit()
-		l.unlockMaintenance()
+		done()
 	}, nil
 }
 
@@ -57,18 +58,22 @@ func (l *Log) openGateLocked() {
 	l.notifyLocked()
 }
 
-func (l *Log) lockMaintenance(ctx context.Context, op string) error {
+// takeTurn takes maintenance, sidecars or applying, until done is called.
+func (l *Log) takeTurn(ctx context.Context, turn chan struct{}, op string) (done func(), err error) {
 	select {
-	case l.maintenance <- struct{}{}: // free: ctx is not asked
-		return nil
+	case turn <- struct{}{}: // free: ctx is not asked
 	default:
+		select {
+		case turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &LogError{Label: l.label, Op: op, Err: ctx.Err()}
+		}
 	}
-	select {
-	case l.maintenance <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return &LogError{Label: l.label, Op: op, Err: ctx.Err()}
-	}
+	return func() { <-turn }, nil
 }
 
-func (l *Log) unlockMaintenance() { <-l.maintenance }
+// takeSidecars is takeTurn for the small files and those who cannot give up.
+func (l *Log) takeSidecars() (done func()) {
+	l.sidecars <- struct{}{}
+	return func() { <-l.sidecars }
+}

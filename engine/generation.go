@@ -40,7 +40,7 @@ func (l *Log) GenerationEnd(generation, tail uint64) (uint64, bool) {
 // The note comes first: a leader records its generation before its first append,
 // or a crash between the two would leave records under a former generation's name.
 func (l *Log) RecordGeneration(ctx context.Context, generation, start uint64) error {
-	unlock, err := l.lockSidecars(ctx, "record generation")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "record generation")
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (l *Log) LabelGenerations(ctx context.Context, from, to uint64, entries []s
 // tail), durably, and gives both. A change for a shipment, which may be nil, is refused
 // once its leader was replaced: nobody is promised anything while it is made.
 func (l *Log) changeHistory(ctx context.Context, s *Shipment, change func(held sidecar.Epochs, base, tail uint64) sidecar.Epochs) (was, is sidecar.Epochs, err error) {
-	unlock, err := l.lockSidecars(ctx, "label generations")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "label generations")
 	if err != nil {
 		return was, is, err
 	}

@@ -28,7 +28,7 @@ func (l *Log) StartGeneration(ctx context.Context, generation uint64, leader str
 		return 0, false, err
 	}
 	defer leave()
-	unlock, err := l.lockSidecars(ctx, "start generation")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "start generation")
 	if err != nil {
 		return 0, false, err
 	}

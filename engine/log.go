@@ -28,11 +28,11 @@ type Log struct {
 	stagedBytes       *budget.Bytes
 	report            recovery.Report
 	follower          Follower // nil for none
-	// maintenance is a lock that a context can give up on; so is sidecars, the turn
-	// of writing replica, ballot and epochs.
-	maintenance, sidecars chan struct{}
-	// applying is the turn of applying a shipment, or of dropping records.
-	applying chan struct{}
+	// maintenance, sidecars and applying are locks that a context can give up on
+	// (takeTurn). sidecars is the turn of writing replica, ballot, epochs and
+	// offload.manifest; applying that of applying a shipment, or of dropping records
+	// that one may be compared with.
+	maintenance, sidecars, applying chan struct{}
 	// stagedAppends mirrors the number of appends staged, for the gathering
 	// pause to watch without the lock.
 	stagedAppends atomic.Int64

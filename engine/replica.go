@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -88,27 +87,6 @@ func (s *Store) dropPastTail(dir, label string, r *replication, tail uint64) err
 	}
 	s.logger.Info("generations that began past the end of the log were dropped", "log", label, "tail", tail)
 	return sidecar.Replace(s.fs, s.queue, dir, sidecar.EpochsName, r.epochs.AppendTo(nil), s.cfg.FileMode, true)
-}
-
-// lockSidecars takes the turn of writing the small files. Exclusive work takes it
-// after it has the log to itself.
-func (l *Log) lockSidecars(ctx context.Context, op string) (unlock func(), err error) {
-	select {
-	case l.sidecars <- struct{}{}:
-	default:
-		select {
-		case l.sidecars <- struct{}{}:
-		case <-ctx.Done():
-			return nil, &LogError{Label: l.label, Op: op, Err: ctx.Err()}
-		}
-	}
-	return func() { <-l.sidecars }, nil
-}
-
-// takeSidecars is lockSidecars for those who cannot give up.
-func (l *Log) takeSidecars() (unlock func()) {
-	l.sidecars <- struct{}{}
-	return func() { <-l.sidecars }
 }
 
 // replaceFile makes data the content of a small file, durably. A failure to flush

@@ -44,7 +44,7 @@ func (l *Log) AcceptGeneration(ctx context.Context, generation uint64, leader st
 	if err != nil || d.Ballot == nil && !d.Replica {
 		return d.Verdict, err
 	}
-	unlock, err := l.lockSidecars(ctx, "accept generation")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "accept generation")
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +140,7 @@ func (l *Log) storeBallot(b sidecar.Ballot) error {
 // included, durably. It is for a leader that comes back from a crash which may have
 // cost it records that it had acknowledged, before it serves the log.
 func (l *Log) GiveUpGeneration(ctx context.Context) error {
-	unlock, err := l.lockSidecars(ctx, "give up generation")
+	unlock, err := l.takeTurn(ctx, l.sidecars, "give up generation")
 	if err != nil {
 		return err
 	}

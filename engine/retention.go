@@ -61,10 +61,11 @@ type RetentionResult struct {
 // segment never does, nor, while HoldRetentionAtCommit says so, one that holds an
 // offset at or past the commit offset.
 func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
-	if err := l.lockMaintenance(ctx, "retention"); err != nil {
+	done, err := l.takeTurn(ctx, l.maintenance, "retention")
+	if err != nil {
 		return RetentionResult{}, err
 	}
-	defer l.unlockMaintenance()
+	defer done()
 	l.mu.Lock()
 	keep := l.mu.retention
 	l.mu.Unlock()
@@ -78,10 +79,11 @@ func (l *Log) EnforceRetention(ctx context.Context) (RetentionResult, error) {
 // until the log is closed, and is followed by the store's timer if the store has
 // a RetentionInterval. One past the tail is an *InvalidRangeError.
 func (l *Log) TrimBefore(ctx context.Context, offset uint64) (RetentionResult, error) {
-	if err := l.lockMaintenance(ctx, "trim"); err != nil {
+	done, err := l.takeTurn(ctx, l.maintenance, "trim")
+	if err != nil {
 		return RetentionResult{}, err
 	}
-	defer l.unlockMaintenance()
+	defer done()
 	if err := l.forget(offset); err != nil {
 		return RetentionResult{BaseOffset: l.BaseOffset()}, err
 	}

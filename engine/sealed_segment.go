@@ -23,10 +23,11 @@ type SealedSegment struct {
 // checksum, which may take seconds: what is described gets no further byte, and
 // whatever removes segments waits for maintenance.
 func (l *Log) Seal(ctx context.Context) (SealedSegment, error) {
-	if err := l.lockMaintenance(ctx, "seal"); err != nil {
+	done, err := l.takeTurn(ctx, l.maintenance, "seal")
+	if err != nil {
 		return SealedSegment{}, err
 	}
-	defer l.unlockMaintenance()
+	defer done()
 	d, file, err := l.endActive(ctx)
 	if err != nil {
 		return SealedSegment{}, err

@@ -36,7 +36,7 @@ func (l *Log) ApplyShipment(ctx context.Context, s Shipment) error {
 	if err := s.check(l.label); err != nil {
 		return err
 	}
-	done, err := l.applyTurn(ctx, "apply")
+	done, err := l.takeTurn(ctx, l.applying, "apply")
 	if err != nil {
 		return err
 	}
@@ -97,21 +97,6 @@ func (l *Log) follow(ctx context.Context, s Shipment) (tail uint64, err error) {
 		return 0, err
 	}
 	return l.mu.written, nil
-}
-
-// applyTurn is the turn of applying a shipment, and of dropping records that one may
-// be compared with.
-func (l *Log) applyTurn(ctx context.Context, op string) (done func(), err error) {
-	select {
-	case l.applying <- struct{}{}: // free: ctx is not asked
-	default:
-		select {
-		case l.applying <- struct{}{}:
-		case <-ctx.Done():
-			return nil, &LogError{Label: l.label, Op: op, Err: ctx.Err()}
-		}
-	}
-	return func() { <-l.applying }, nil
 }
 
 // labelHeld notes who wrote the records of a shipment that were held and compared.

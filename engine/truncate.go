@@ -67,7 +67,7 @@ func (l *Log) Truncate(ctx context.Context, offset uint64) error {
 // alone gives a caller that drops records the log, its small files included, until
 // leave is called. A poisoned one is not given, and none while a shipment is applied.
 func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
-	done, err := l.applyTurn(ctx, op)
+	done, err := l.takeTurn(ctx, l.applying, op)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (l *Log) alone(ctx context.Context, op string) (leave func(), err error) {
 		done()
 		return nil, err
 	}
-	unlock, err := l.lockSidecars(ctx, op)
+	unlock, err := l.takeTurn(ctx, l.sidecars, op)
 	if err != nil {
 		readmit()
 		done()
