@@ -145,14 +145,12 @@ func (l *Log) installPrepared(b *batch, p *preparedSegment) error {
 		l.store.counters.rollsDiscarded.Add(1)
 		return l.createFailed(err)
 	}
-	l.swap(writer{
-		id: p.id, base: b.first, createdAt: header.CreatedAtMicros, version: b.version, file: p.file,
-		size: segment.HeaderSize, synced: 0, next: b.first,
-		// An index that a crash left under this id must not shine through.
-		indexStale: true,
-		builder:    segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
-		reserve:    reservation{bytes: p.reserved, backed: p.reserved},
-	}, true)
+	next := l.emptyWriter(p.id, header, p.file)
+	next.synced = 0 // the header is durable with the next flush
+	// An index that a crash left under this id must not shine through.
+	next.indexStale = true
+	next.reserve = reservation{bytes: p.reserved, backed: p.reserved}
+	l.swap(next, true)
 	l.store.counters.rolls.Add(1)
 	l.store.counters.rollsBackground.Add(1)
 	l.mu.Lock()

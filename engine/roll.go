@@ -97,11 +97,7 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 	if err != nil {
 		return l.createFailed(err)
 	}
-	l.swap(writer{
-		id: id, base: base, createdAt: header.CreatedAtMicros, version: version, file: newOpenFile(f),
-		size: segment.HeaderSize, synced: segment.HeaderSize, next: base,
-		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
-	}, false)
+	l.swap(l.emptyWriter(id, header, newOpenFile(f)), false)
 	l.store.counters.rolls.Add(1)
 	// The mark moves before the first acknowledgement in the new segment: a
 	// mark that stayed behind would let rot in it pass for an unfinished write.
@@ -110,6 +106,15 @@ func (l *Log) openSuccessor(base uint64, version uint16) error {
 		l.markFailed(err)
 	}
 	return nil
+}
+
+// emptyWriter goes on in a segment without records, whose header is durable.
+func (l *Log) emptyWriter(id uint64, h segment.Header, file *openFile) writer {
+	return writer{
+		id: id, base: h.BaseOffset, createdAt: h.CreatedAtMicros, version: h.Version, file: file,
+		size: segment.HeaderSize, synced: segment.HeaderSize, next: h.BaseOffset,
+		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
+	}
 }
 
 // createSegment makes the segment that follows the newest one. A file in its way

@@ -302,11 +302,7 @@ func (l *Log) replaceEmpty(base uint64) error {
 		return fmt.Errorf("create the segment that begins at %d: %w", base, err)
 	}
 	l.mu.Lock()
-	l.mu.active = writer{
-		id: old.id + 1, base: base, createdAt: header.CreatedAtMicros, version: old.version, file: newOpenFile(f),
-		size: segment.HeaderSize, synced: segment.HeaderSize, next: base,
-		builder: segment.IndexBuilder{Spacing: l.cfg.IndexSpacingBytes},
-	}
+	l.mu.active = l.emptyWriter(old.id+1, header, newOpenFile(f))
 	l.mu.written, l.mu.durable = base, base
 	l.mu.produced.replace(noProducers())
 	l.mu.retention.before = min(l.mu.retention.before, base)
