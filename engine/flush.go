@@ -96,11 +96,7 @@ func (p *flushPass) round() (again bool) {
 		p.coverLocked()
 	}
 	l.mu.Unlock()
-	p.release() // while the flush counts as under way: closing leaves nothing open
-	l.mu.Lock()
-	l.mu.flushing = false
-	l.notifyLocked()
-	l.mu.Unlock()
+	l.endFlush(p.release)
 	switch {
 	case err != nil:
 		l.store.counters.syncFailures.Add(1)
@@ -110,6 +106,16 @@ func (p *flushPass) round() (again bool) {
 		l.store.observer.Synced(p.appends-before, time.Since(p.started), nil)
 	}
 	return false
+}
+
+// endFlush ends the flush under way. Its files are let go of before, so that closing
+// the log leaves nothing open.
+func (l *Log) endFlush(release func()) {
+	release()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.flushing = false
+	l.notifyLocked()
 }
 
 // writesLocked says whether a segment is the active or the retired one.

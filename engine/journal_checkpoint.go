@@ -83,11 +83,7 @@ func (c *checkpoint) finish() error {
 		l.store.journal.written(l)
 	}
 	l.mu.Unlock()
-	c.file.release() // while the flush counts as under way: closing leaves nothing open
-	l.mu.Lock()
-	l.mu.flushing = false
-	l.notifyLocked()
-	l.mu.Unlock()
+	l.endFlush(c.file.release)
 	return err
 }
 
