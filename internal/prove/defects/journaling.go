@@ -15,7 +15,7 @@ func journaling() []Defect {
 			Name:   "a frame in several pieces is not flushed",
 			Breaks: "a dsync write covers its last piece alone when it took several; here a frame is acknowledged of which a power loss takes the beginning",
 			Edits: []Edit{{
-				File: "engine/journal.go",
+				File: "engine/journal_frame.go",
 				Old:  "	if err == nil && j.op.Pieces > 1 {\n",
 				New:  "	if err == nil && j.op.Pieces < 0 {\n",
 			}},
@@ -33,7 +33,7 @@ func journaling() []Defect {
 					New:  "	op     device.Op\n	late   *device.Op\n	taken  []*journalEntry\n",
 				},
 				{
-					File: "engine/journal.go",
+					File: "engine/journal_frame.go",
 					Old:  "		s.queue.Submit(&j.op)\n		looked := lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n",
 					New: `		j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
 		s.queue.Submit(j.late)

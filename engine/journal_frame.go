@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/journal"
+)
+
+// writeFrame makes entries durable and gives the frame's sequence.
+//
+// Order: the entries are pinned before their frame is written, so that no later
+// frame says they are not needed; a frame is durable before the next is begun.
+func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
+	j.mu.Lock()
+	if j.mu.broken != nil {
+		defer j.mu.Unlock()
+		return 0, j.mu.broken
+	}
+	j.mu.Unlock()
+	fences := true
+	size := journal.HeaderBytes
+	for _, e := range entries {
+		fences = fences && e.log == nil
+		size += e.EncodedBytes()
+	}
+	if err := j.findRoom(journal.PaddedBytes(size), fences); err != nil {
+		return 0, err
+	}
+	sequence, oldest := j.pin(entries)
+	frame, err := j.build(entries, size, journal.Header{
+		Epoch: j.epoch, Sequence: sequence, OldestNeeded: oldest, Entries: uint32(len(entries)),
+	})
+	if err != nil {
+		j.unpin(entries)
+		return 0, fmt.Errorf("%w: %w", errNoJournalRoom, err)
+	}
+	if err := j.writeAt(frame, entries); err != nil {
+		return 0, j.fail(err)
+	}
+	j.framed(entries, sequence, oldest)
+	return sequence, nil
+}
+
+// pin gives the next frame's sequence and the oldest that it says is needed.
+func (j *commitJournal) pin(entries []*journalEntry) (sequence, oldest uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	sequence = j.mu.sequence + 1
+	for _, e := range entries {
+		if e.log != nil {
+			e.log.pins.framed = sequence
+			j.mu.pinned[e.log] = struct{}{}
+		}
+	}
+	return sequence, min(j.mu.oldest, sequence)
+}
+
+// unpin takes back what pin did for a frame that was not written.
+func (j *commitJournal) unpin(entries []*journalEntry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range entries {
+		if e.log != nil {
+			e.log.pins.framed = 0
+			j.dropUnpinnedLocked(e.log)
+		}
+	}
+}
+
+func (j *commitJournal) dropUnpinnedLocked(l *Log) {
+	if l.pins.oldest() == 0 {
+		delete(j.mu.pinned, l)
+	}
+}
+
+// build encodes a frame into the leader's buffer.
+func (j *commitJournal) build(entries []*journalEntry, size int, h journal.Header) ([]byte, error) {
+	if need := int(journal.PaddedBytes(size)); cap(j.buf) < need {
+		bigger, err := j.store.arena.Take(need)
+		if err != nil {
+			return nil, err
+		}
+		j.store.arena.Give(j.buf)
+		j.buf = bigger
+	}
+	frame := j.buf[:journal.HeaderBytes]
+	for _, e := range entries {
+		frame = journal.AppendEntry(frame, &e.Entry)
+	}
+	return journal.Seal(frame, h), nil
+}
+
+// writeAt writes a frame by the route of the rule for dsync writes, and accounts
+// for its place.
+func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
+	s, f := j.store, &j.files[j.active]
+	j.op.Kind, j.op.File, j.op.Buf, j.op.Pos = device.WriteDsync, f.file, frame, j.pos
+	place, inline := 0, false
+	if len(entries) == 1 && entries[0].log != nil {
+		place, inline = s.inline(entries[0].log, &j.op)
+	} else {
+		s.solo.shared()
+	}
+	var err error
+	if inline {
+		err = s.performInline(&j.op, place)
+		lookAtNames(entries)
+	} else {
+		s.queue.Submit(&j.op)
+		looked := lookAtNames(entries) // a system call each, while the device works
+		err = j.op.Wait()
+		s.keepIfUnknown(&j.op)
+		if time.Since(looked) > nameSeen {
+			lookAtNames(entries)
+		}
+	}
+	if err == nil && j.op.Pieces > 1 {
+		// Of several pieces a dsync write covers the last one.
+		j.op.Kind, j.op.Buf, j.op.Pos = device.Flush, nil, 0
+		err = s.do(&j.op)
+	}
+	if err == nil {
+		err = f.file.TakesWrites() // a frame is none when the filesystem stopped meanwhile
+	}
+	if device.ClassOf(err) == device.ClassOutcomeUnknown {
+		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
+	}
+	if err != nil {
+		return err
+	}
+	j.op.Buf = nil
+	j.pos += int64(len(frame))
+	s.counters.journalFrames.Add(1)
+	s.counters.journalBytes.Add(uint64(len(frame)))
+	s.counters.journalEntries.Add(uint64(len(entries)))
+	return nil
+}
+
+// nameSeen is how old a look at a segment's name may be when its batch is acknowledged.
+const nameSeen = time.Millisecond
+
+// lookAtNames notes which entries are of a segment that lost its name.
+func lookAtNames(entries []*journalEntry) (began time.Time) {
+	began = time.Now()
+	for _, e := range entries {
+		if e.log != nil {
+			e.unnamed = e.log.stillNamed(e.log.mu.active.file, e.Position)
+		}
+	}
+	return began
+}
+
+// framed notes a frame that is durable.
+func (j *commitJournal) framed(entries []*journalEntry, sequence, oldest uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.sequence = sequence
+	j.mu.told = max(j.mu.told, oldest)
+	j.files[j.active].last = sequence
+	for _, e := range entries {
+		if e.log == nil {
+			j.fencedLocked(e)
+			continue
+		}
+		shard := j.mu.shards[e.Shard]
+		if shard.last < j.mu.told { // nothing older counts
+			shard = journaledShard{lowest: e.Segment}
+		}
+		shard.last = sequence
+		j.mu.shards[e.Shard] = shard
+	}
+}
+
+// fail ends the journal: whether the frame is on the device is unknown, and so is
+// what a frame after it would find. Every log is poisoned, and what was
+// acknowledged stays in the journal for the next start.
+func (j *commitJournal) fail(cause error) error {
+	j.mu.Lock()
+	if j.mu.broken == nil {
+		j.mu.broken = fmt.Errorf("the commit journal could not be written: %w", cause)
+		j.state.Store(journalBroken)
+	}
+	err := j.mu.broken
+	j.mu.Unlock()
+	j.store.counters.syncFailures.Add(1)
+	go j.store.poisonAll(err)
+	return err
+}
