@@ -29,7 +29,7 @@ import (
 // waking a goroutine per log costs more than publishing does, and it waits for the
 // journal's device alone: what may wait for anything else is a loop's.
 //
-// DESIGN: docs/format.md has the layout, docs/durability.md the rules.
+// docs/format.md has the layout, docs/durability.md the rules.
 type commitJournal struct {
 	store *Store
 	// state changes under mu and is looked at without it.

@@ -38,7 +38,7 @@ type Log struct {
 	stagedAppends atomic.Int64
 	// recent says that the writer was used since eviction last looked.
 	recent atomic.Bool
-	// flushListed and markListed say that a timer has the log on its list.
+	// flushListed, markListed and commitListed say that a timer has the log on its list.
 	flushListed, markListed, commitListed atomic.Bool
 	// markFailing says that the last lazy mark failed and was reported.
 	markFailing atomic.Bool
@@ -110,8 +110,11 @@ type Log struct {
 	}
 }
 
-// writer is the active segment. The commit loop owns it; synced is also raised
-// by flushes, and readers look at it, so every change happens under Log.mu.
+// writer is the active segment. The holder of the commit role owns it; synced is also
+// raised by flushes, and readers look at it, so what they see changes under Log.mu
+// alone. How much of the index file is written, the reservation and headerSum nobody
+// else looks at: the role changes them without the lock, and after a background roll
+// so does the seal, to which the retired segment belongs.
 type writer struct {
 	id, base, createdAt uint64
 	version             uint16

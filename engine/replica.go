@@ -110,7 +110,7 @@ func (l *Log) replaceFile(name string, data []byte) error {
 	return l.usable("write "+name, err)
 }
 
-// serving fails for a log that is closed or poisoned.
+// servingLocked fails for a log that is closed or poisoned.
 func (l *Log) servingLocked() error {
 	if l.mu.closed {
 		return &ClosedError{Label: l.label}

@@ -24,10 +24,10 @@ import (
 //  3. what holds records from offset on is taken out of offload.manifest, durably:
 //     others will take their offsets;
 //  4. readers and the log's own picture are switched to the survivor as it will be;
-//     of the segments nothing was changed on disk so far. durable.mark moves back to the cut, durably. Until the cut itself is
-//     flushed, a power loss may leave the rest of its page as zeros, or the file
-//     at a length in between; with a mark that vouches for those bytes recovery
-//     would have to call that rot;
+//     of the segments nothing was changed on disk so far. durable.mark moves back to
+//     the cut, durably. Until the cut itself is flushed, a power loss may leave the
+//     rest of its page as zeros, or the file at a length in between; with a mark that
+//     vouches for those bytes recovery would have to call that rot;
 //  5. segments past the survivor are removed newest first, one directory flush
 //     each, and a removal is durable before anything is shortened, or a later
 //     segment could come back next to a shortened predecessor;

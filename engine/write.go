@@ -130,8 +130,9 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 }
 
 // kept fails when what a dsync write or a flush that succeeded covered, up to pos, may be
-// gone all the same, for whom flushFile has not asked already: the segment lost its name, or the filesystem stopped while the flush was under
-// way. ext4 and XFS then let some flushes succeed whose metadata they drop.
+// gone all the same, for whom flushFile has not asked already: the segment lost its
+// name, or the filesystem stopped while the flush was under way. ext4 and XFS then let
+// some flushes succeed whose metadata they drop.
 func (l *Log) kept(file device.File, pos int64) error {
 	if err := l.stillNamed(file, pos); err != nil {
 		return err
