@@ -12,6 +12,7 @@ const (
 	keyFetch              int16 = 1
 	keyListOffsets        int16 = 2
 	keyMetadata           int16 = 3
+	keyFindCoordinator    int16 = 10
 	keySASLHandshake      int16 = 17
 	keyAPIVersions        int16 = 18
 	keyCreateTopics       int16 = 19
@@ -44,7 +45,7 @@ type api struct {
 // 2: librdkafka compresses only for a server that lists version 0.
 //
 // Versions end where topic ids begin (Metadata 10, CreateTopics 7, DeleteTopics 6,
-// Fetch 13, Produce 13), where ListOffsets asks for the largest timestamp (7), and
+// Fetch 13, Produce 13), where FindCoordinator asks for several (4), where ListOffsets asks for the largest timestamp (7), and
 // where transactions are taken for granted (Produce 10).
 func supported() []api {
 	list := []api{
@@ -52,6 +53,7 @@ func supported() []api {
 		{key: keyFetch, min: 4, max: 12, handle: (*conn).fetch},
 		{key: keyListOffsets, min: 1, max: 6, handle: (*conn).listOffsets},
 		{key: keyMetadata, min: 0, max: 9, handle: (*conn).metadata},
+		{key: keyFindCoordinator, min: 0, max: 3, handle: (*conn).findCoordinator}, // refuses
 		{key: keySASLHandshake, min: 0, max: 1, stranger: true, handle: (*conn).saslHandshake},
 		{key: keyAPIVersions, min: 0, max: 3, stranger: true, handle: (*conn).apiVersions},
 		{key: keyCreateTopics, min: 0, max: 6, handle: (*conn).createTopics},

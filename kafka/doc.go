@@ -35,7 +35,8 @@
 //     that copies them.
 //     The buffer goes back to its pool when the request was answered, not before.
 //   - No input panics. There is no recover here that would hide it.
-//   - Only what works is advertised.
+//   - Only what works is advertised, and FindCoordinator, which only refuses: clients wait
+//     without end for a server that lists it.
 //
 // # Locks
 //

@@ -49,12 +49,14 @@ func requests() map[int16]kmsg.Request {
 	cluster := kmsg.NewPtrDescribeClusterRequest()
 	versions := kmsg.NewPtrApiVersionsRequest()
 	versions.ClientSoftwareName, versions.ClientSoftwareVersion = "test", "1"
+	coordinator := kmsg.NewPtrFindCoordinatorRequest()
+	coordinator.CoordinatorKey = "group"
 	token := kmsg.NewPtrSASLAuthenticateRequest()
 	token.SASLAuthBytes = []byte("\x00name\x00secret")
 	producer := kmsg.NewPtrInitProducerIDRequest()
 	return map[int16]kmsg.Request{
-		keyInitProducerID: producer,
-		keyProduce:        produceOf("t", 0, encode(sample())), keyFetch: fetchOf("t", 0, 0), keyListOffsets: offsets, keyMetadata: metadata,
+		keyInitProducerID: producer, keyFindCoordinator: coordinator,
+		keyProduce: produceOf("t", 0, encode(sample())), keyFetch: fetchOf("t", 0, 0), keyListOffsets: offsets, keyMetadata: metadata,
 		keySASLHandshake: handshake, keyAPIVersions: versions, keyCreateTopics: create, keyDeleteTopics: remove, keyDeleteRecords: trim,
 		keyOffsetForEpoch: epoch, keyDescribeConfigs: configs, keySASLAuthenticate: token, keyCreatePartitions: grow, keyDescribeCluster: cluster,
 	}
@@ -91,6 +93,8 @@ func failureOf(r kmsg.Response) code {
 		return code(r.Topics[0].ErrorCode)
 	case *kmsg.InitProducerIDResponse:
 		return code(r.ErrorCode)
+	case *kmsg.FindCoordinatorResponse:
+		return code(r.ErrorCode)
 	case *kmsg.DescribeClusterResponse:
 		return code(r.ErrorCode)
 	}
@@ -112,6 +116,8 @@ func TestEveryAdvertisedVersionIsAnsweredInTheCodecsBytes(t *testing.T) {
 			switch a.key {
 			case keySASLHandshake, keySASLAuthenticate:
 				want = codeIllegalSASLState // nobody asks for authentication here
+			case keyFindCoordinator:
+				want = codeGroupAuthorizationFailed
 			case keyDeleteTopics:
 				c.ask(version(6, byKey[keyCreateTopics]))
 			case keyCreateTopics:
@@ -163,7 +169,7 @@ func TestRequestsThatAreNotAdvertisedEndTheConnection(t *testing.T) {
 	r := start(t)
 	for _, request := range []kmsg.Request{
 		version(13, fetchOf("t", 0, 0)), version(3, fetchOf("t", 0, 0)), version(10, produceOf("t", 0, nil)),
-		kmsg.NewPtrFindCoordinatorRequest(), version(5, kmsg.NewPtrInitProducerIDRequest()), kmsg.NewPtrJoinGroupRequest(),
+		version(4, kmsg.NewPtrFindCoordinatorRequest()), version(5, kmsg.NewPtrInitProducerIDRequest()), kmsg.NewPtrJoinGroupRequest(),
 	} {
 		c := r.dial()
 		c.send(request)
