@@ -146,7 +146,7 @@ func (m *producersModel) produce(t *rapid.T) {
 	if got.First < m.log.BaseOffset() {
 		t.Fatalf("%+v below the base %d", got, m.log.BaseOffset())
 	}
-	read, err := m.log.ReadAtMost(context.Background(), got.First, 1<<20, n)
+	read, _, err := m.log.ReadNext(context.Background(), got.First, 1<<20, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,19 +102,14 @@ const replanMax = 100
 // Records that start a generation are left out, so that offsets may have gaps, and
 // the result is also empty when there are only such records from start on.
 func (l *Log) ReadRange(ctx context.Context, start uint64, maxBytes int64) ([]segment.Record, error) {
-	return l.ReadAtMost(ctx, start, maxBytes, l.cfg.MaxRecordsPerRead)
-}
-
-// ReadAtMost is ReadRange with a bound of its own on the number of records, which
-// the configured one still holds; below 1 it is 1.
-func (l *Log) ReadAtMost(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
-	records, _, err := l.ReadNext(ctx, start, maxBytes, maxRecords)
+	records, _, err := l.ReadNext(ctx, start, maxBytes, l.cfg.MaxRecordsPerRead)
 	return records, err
 }
 
-// ReadNext is ReadAtMost for a reader that goes on: next is the offset to read from
-// then. It lies past start without any records where there are only such that start
-// a generation.
+// ReadNext is ReadRange with a bound of its own on the number of records, which the
+// configured one still holds; below 1 it is 1. It is for a reader that goes on: next is
+// the offset to read from then. That lies past start without any records where there
+// are only such that start a generation.
 func (l *Log) ReadNext(ctx context.Context, start uint64, maxBytes int64, maxRecords int) (records []segment.Record, next uint64, err error) {
 	return l.ReadInto(ctx, start, maxBytes, maxRecords, nil)
 }
@@ -141,8 +136,9 @@ func (l *Log) ReadInto(ctx context.Context, start uint64, maxBytes int64, maxRec
 
 func startsGeneration(r segment.Record) bool { return r.Mark.Kind == segment.GenerationStart }
 
-// ReadStored is ReadAtMost for replication, and for whoever needs every record: it
-// returns those that start a generation too, so that offsets have no gap.
+// ReadStored is ReadRange with a bound of its own on the number of records, for
+// replication and for whoever needs every record: it returns those that start a
+// generation too, so that offsets have no gap.
 func (l *Log) ReadStored(ctx context.Context, start uint64, maxBytes int64, maxRecords int) ([]segment.Record, error) {
 	return l.readStored(ctx, start, segment.Budget{Bytes: maxBytes, Records: maxRecords})
 }

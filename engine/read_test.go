@@ -55,7 +55,7 @@ func TestOneBudgetCoversAllSegmentsOfARead(t *testing.T) {
 func TestAReadKeepsToItsOwnBoundOnRecords(t *testing.T) {
 	r := budgetRig(t, func(c *engine.Config) { c.MaxRecordsPerRead = 20 })
 	for asked, want := range map[int]int{-1: 1, 0: 1, 1: 1, 7: 7, 20: 20, 21: 20} {
-		got, err := r.log.ReadAtMost(t.Context(), 3, 1<<40, asked)
+		got, _, err := r.log.ReadNext(t.Context(), 3, 1<<40, asked)
 		if err != nil || len(got) != want || got[0].Offset != 3 {
 			t.Errorf("asked for %d records: got %d, %v; want %d from 3 on", asked, len(got), err, want)
 		}

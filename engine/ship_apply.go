@@ -25,10 +25,10 @@ const applyBytesMax = 256 << 10
 // offset is raised to the leader's, as far as the two logs are known to be level.
 //
 // A difference is a *DivergedError, and a record in front that may differ is a
-// *HistoryError (FindDivergence); nothing was appended. A *ShipmentGapError says that
-// records before these are missing. An append that fails answers as Append does, and
-// what was appended before it stays, to be compared when it is sent again. A leader
-// that was replaced meanwhile is a *SupersededError, one whose generation was given up
+// *HistoryError; nothing was appended. A *ShipmentGapError says that records before
+// these are missing. An append that fails answers as Append does, and what was appended
+// before it stays, to be compared when it is sent again. A leader that was replaced
+// meanwhile is a *SupersededError, one whose generation was given up
 // a *GivenUpError: nothing is appended for it any more, and nothing that was is
 // acknowledged to it. Shipments of one log are applied one at a time, and no record is
 // dropped meanwhile.

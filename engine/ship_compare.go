@@ -8,9 +8,9 @@ import (
 	"felix.local/felix/segment"
 )
 
-// FindDivergence compares a shipment with the log: the generation that wrote the
-// record in front of it, where both know it, and every record that both hold.
-// reason is "" when nothing differs; otherwise it says what does at offset. A
+// compare holds a shipment against the log, which ends at tail: the generation that
+// wrote the record in front of it, where both know it, and every record that both
+// hold. reason is "" when nothing differs; otherwise it says what does at offset. A
 // shipment that begins past the tail is a *ShipmentGapError.
 //
 // Where one of the two does not know who wrote the record in front, nothing vouches
@@ -23,11 +23,6 @@ import (
 //
 // A record behind the shipment differs, if it is of an older generation than the last
 // one of it: generations rise along a log.
-func (l *Log) FindDivergence(ctx context.Context, s Shipment) (offset uint64, reason string, err error) {
-	return l.compare(ctx, s, l.TailOffset())
-}
-
-// compare is FindDivergence for a log that ends at tail.
 func (l *Log) compare(ctx context.Context, s Shipment, tail uint64) (offset uint64, reason string, err error) {
 	l.mu.Lock()
 	base := l.baseLocked()
