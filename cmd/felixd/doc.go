@@ -22,6 +22,7 @@
 //	felixd restore       fill an empty data directory from a copy
 //	felixd doctor        kernel, backend, filesystem, limits, cost of a flush
 //	felixd version       what was built
+//	felixd help          the help of a command
 //	felixd man           the manual page, from the same definitions as the parser
 //	felixd completion    completion for bash, zsh and fish
 //

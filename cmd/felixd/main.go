@@ -34,9 +34,12 @@ type commands struct {
 	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers: kernel, io_uring, filesystem, limits, cost of a flush."`
 	Demo    demoCommand    `cmd:"" help:"Publish, kill the server, restart, resume, verify; exits non-zero when a claim does not hold."`
 	Version versionCommand `cmd:"" help:"Print what was built."`
+	Help    helpCommand    `cmd:"" help:"Print the help of a command, as its --help does."`
 
 	Man        manCommand        `cmd:"" help:"Print this tool's manual page, for man -l -."`
 	Completion completionCommand `cmd:"" help:"Print what completes commands, flags and values in a shell."`
+
+	ShowVersion versionFlag `name:"version" help:"print what was built, as text"`
 
 	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" placeholder:"debug|info|warn|error" help:"logs go to standard error, from this level on [default warn]"`
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"felix.local/felix/cmd/felixd/completion"
@@ -13,8 +12,7 @@ type manCommand struct{}
 
 // Run prints the page of a grammar that no argument or variable has touched.
 func (*manCommand) Run(a *app) error {
-	info, _ := debug.ReadBuildInfo()
-	_, err := fmt.Fprint(a.stdout, manual.Page(newParser(new(commands)).Model, aboutFelix(built(info))))
+	_, err := fmt.Fprint(a.stdout, manual.Page(newParser(new(commands)).Model, aboutFelix(thisBuild())))
 	return err
 }
 

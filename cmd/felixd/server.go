@@ -58,6 +58,8 @@ type door struct {
 func newServer(config serverConfig, out *output, warnings io.Writer, logger *slog.Logger) *server {
 	exporter := metrics.New()
 	exporter.AddProcess()
+	build := thisBuild()
+	exporter.AddBuild(metrics.Build{Version: build.Version, Revision: build.Revision, Go: build.Go})
 	return &server{config: config, out: out, warnings: warnings, logger: logger, exporter: exporter, failed: make(chan error, 3)}
 }
 

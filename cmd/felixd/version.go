@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"felix.local/felix/segment"
 	"felix.local/felix/uring"
 )
@@ -45,9 +47,22 @@ func (v versionEvent) text() string {
 		v.Version, v.Revision, changed, v.Date, v.Go, v.Platform, v.Driver, v.SegmentOldest, v.SegmentNewest)
 }
 
-func (c *versionCommand) Run(a *app) error {
+func (c *versionCommand) Run(a *app) error { return a.output(c.outputFlags).emit(thisBuild()) }
+
+// versionFlag prints what was built and ends the command, as --help does.
+type versionFlag bool
+
+// BeforeReset is called by kong when the flag is given, before anything is missed.
+func (versionFlag) BeforeReset(parser *kong.Kong) error {
+	_, err := fmt.Fprintln(parser.Stdout, thisBuild().text())
+	parser.Exit(exitOK)
+	return err
+}
+
+// thisBuild says what this program is.
+func thisBuild() versionEvent {
 	info, _ := debug.ReadBuildInfo()
-	return a.output(c.outputFlags).emit(built(info))
+	return built(info)
 }
 
 // built reads what the toolchain wrote into the program; info is nil when it wrote

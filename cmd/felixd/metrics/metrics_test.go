@@ -181,3 +181,12 @@ felix_publish_duplicates_total 7
 		t.Error(err)
 	}
 }
+
+func TestTheBuildIsInLabels(t *testing.T) {
+	m := New()
+	m.AddBuild(Build{Version: "1.2.3", Revision: "abc", Go: "go1.26"})
+	want := []string{`felix_build_info{go="go1.26",revision="abc",version="1.2.3"} 1`}
+	if got := scrape(t, m, "felix_build_info"); !slices.Equal(got, want) {
+		t.Errorf("exported %v", got)
+	}
+}
