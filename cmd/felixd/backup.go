@@ -100,13 +100,10 @@ func (c *backupCommand) Run(a *app) error {
 }
 
 func (c *backupCommand) check() error {
-	info, err := os.Stat(c.Dir)
-	switch {
-	case err != nil:
+	if err := needDir("data", c.Dir); err != nil {
 		return err
-	case !info.IsDir():
-		return usage("%s is not a directory", c.Dir)
-	case inside(c.Dir, c.To) || inside(c.To, c.Dir):
+	}
+	if inside(c.Dir, c.To) || inside(c.To, c.Dir) {
 		return usage("%s and %s lie in each other", c.Dir, c.To)
 	}
 	entries, err := os.ReadDir(c.Dir)
@@ -118,6 +115,9 @@ func (c *backupCommand) check() error {
 	}
 	if _, err := os.Lstat(filepath.Join(c.Dir, engine.RestoringName)); err == nil {
 		return fmt.Errorf("%s: a restore into this directory did not finish, there is nothing to copy", c.Dir)
+	}
+	if err := needData("data", c.Dir); err != nil {
+		return err
 	}
 	return absent(c.To)
 }

@@ -95,12 +95,10 @@ func (c *restoreCommand) Run(a *app) (err error) {
 }
 
 func (c *restoreCommand) check() error {
-	info, err := os.Stat(c.From)
-	switch {
-	case err != nil:
+	if err := needDir("copy", c.From); err != nil {
 		return err
-	case !info.IsDir():
-		return usage("%s is not a directory", c.From)
+	}
+	switch {
 	case inside(c.From, c.Dir) || inside(c.Dir, c.From):
 		return usage("%s and %s lie in each other", c.From, c.Dir)
 	case filepath.Ext(c.From) == ".partial":
@@ -110,10 +108,14 @@ func (c *restoreCommand) check() error {
 		return fmt.Errorf("%s: a restore into this directory did not finish, it is no whole copy", c.From)
 	}
 	entries, err := os.ReadDir(c.From)
-	if err == nil && (holdsLog(entries) || len(entries) == 0) {
-		err = usage("%s is no copy of a data directory", c.From)
+	switch {
+	case err != nil:
+		return err
+	case holdsLog(entries):
+		return usage("%s is no copy of a data directory", c.From)
+	default:
+		return needData("copy", c.From)
 	}
-	return err
 }
 
 // begin takes the root for the restore and marks it as not whole. A root that was

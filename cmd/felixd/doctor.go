@@ -159,12 +159,21 @@ func (d *doctor) warn(format string, args ...any) {
 }
 
 func (d *doctor) examine() doctorEvent {
+	misplaced := mayBeRoot(d.dir)
+	if above := nearest(d.dir); above != "" && above != d.dir {
+		if misplaced == nil {
+			d.warn("%s is not there yet; serve would make it, and what is said here is about %s", d.dir, above)
+		}
+		d.dir = above
+	}
 	if dir, err := filepath.EvalSymlinks(d.dir); err == nil {
 		d.dir = dir
 	}
 	e := doctorEvent{Kernel: d.kernel(), Limits: d.limits()}
 	ring := d.ring(&e.Ring)
-	if scratch, err := d.scratch(); err != nil {
+	if misplaced != nil {
+		d.problem("%v", misplaced)
+	} else if scratch, err := d.scratch(); err != nil {
 		d.problem("the data directory cannot be used: %v", err)
 	} else {
 		e.Backend, e.Journal = d.backend(scratch.path)

@@ -120,7 +120,10 @@ type dump struct {
 
 func (d *dump) run() error {
 	info, err := os.Stat(d.Path)
-	if err != nil {
+	switch {
+	case isAbsent(err):
+		return fmt.Errorf("no log in %s: there is no such file or directory", d.Path)
+	case err != nil:
 		return err
 	}
 	files := []dumpFile{{path: d.Path, size: -1}}

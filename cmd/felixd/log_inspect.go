@@ -97,6 +97,10 @@ func (c *inspectCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := needDir("log", c.Dir); err != nil {
+		return err
+	}
+	c.Dir = resolved(c.Dir) // a walk does not enter a link
 	files, err := rootSidecars(device.OS(), c.Dir)
 	if err != nil {
 		return err

@@ -91,6 +91,9 @@ func (c *replayCommand) Run(a *app) (err error) {
 
 // needRoot refuses a directory that is no store's: opening would make one of it.
 func needRoot(dir string) error {
+	if err := needDir("data", dir); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err != nil:

@@ -39,6 +39,11 @@ func (c *serveCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	if config.broker.Root != "" {
+		if err := mayBeRoot(config.broker.Root); err != nil {
+			return err
+		}
+	}
 	config.broker.Logger, config.broker.Engine.Logger = a.logger, a.logger
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -19,6 +19,9 @@ import (
 // root in which somebody wrote a log by mistake thus still shows its shards.
 // Hidden directories are the store's own and hold no live shard.
 func shardDirectories(ctx context.Context, path string) ([]string, error) {
+	if err := needDir("log", path); err != nil {
+		return nil, err
+	}
 	var found []string
 	err := filepath.WalkDir(path, func(dir string, entry fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil {
@@ -26,7 +29,7 @@ func shardDirectories(ctx context.Context, path string) ([]string, error) {
 		}
 		if !entry.IsDir() {
 			if dir == path {
-				return fmt.Errorf("%s is not a directory", path)
+				return usage("%s is not a directory", path) // a link to one, which a walk does not follow
 			}
 			return nil
 		}
@@ -68,10 +71,11 @@ func isHidden(entry fs.DirEntry) bool { return strings.HasPrefix(entry.Name(), "
 // a mistyped path would be verified as an empty log, and a root would become a
 // shard among its shards.
 func needLog(dir string) error {
+	if err := needDir("log", dir); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("no log in %s: there is no such directory", dir)
 	case err != nil:
 		return err
 	case holdsLog(entries):
@@ -121,16 +125,20 @@ const shardsNamedMax = 5
 
 // Error names the shards.
 func (e *noLogError) Error() string {
-	s := "no log in " + e.dir
-	switch n := len(e.shards); {
+	return "no log in " + e.dir + didYouMean(e.shards)
+}
+
+// didYouMean ends a message with a few directories that may have been meant.
+func didYouMean(dirs []string) string {
+	switch n := len(dirs); {
 	case n == 0:
-		return s
+		return ""
 	case n == 1:
-		return s + "; did you mean " + e.shards[0] + "?"
+		return "; did you mean " + dirs[0] + "?"
 	case n > shardsNamedMax:
-		return s + "; did you mean one of " + strings.Join(e.shards[:shardsNamedMax], ", ") + " and others?"
+		return "; did you mean one of " + strings.Join(dirs[:shardsNamedMax], ", ") + " and others?"
 	default:
-		return s + "; did you mean one of " + strings.Join(e.shards, ", ") + "?"
+		return "; did you mean one of " + strings.Join(dirs, ", ") + "?"
 	}
 }
 
