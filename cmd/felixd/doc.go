@@ -57,5 +57,6 @@
 //	6  inspect: opening would repair something, or acknowledged records are in the
 //	   commit journal alone
 //	7  opening refuses, or would refuse, the directory; a shard whose root's commit
-//	   journal holds records that its segments lack is not opened by itself
+//	   journal holds records that its segments lack is not opened by itself, and
+//	   dump ends with this after what it can print
 package main

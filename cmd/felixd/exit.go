@@ -39,7 +39,7 @@ func exitMeanings() []manual.Entry {
 		exitLocked:  "the directory is in use by another process",
 		exitRepairs: "inspect: opening would repair something, or acknowledged records are in the commit journal alone",
 		exitRefused: "opening refuses, or would refuse, the directory; a shard whose root's commit journal holds records that its " +
-			"segments lack is not opened by itself",
+			"segments lack is not opened by itself, and dump ends with this after what it can print",
 	}
 	entries := make([]manual.Entry, len(meanings))
 	for code, text := range meanings {

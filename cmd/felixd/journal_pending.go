@@ -9,6 +9,7 @@ import (
 	"felix.local/felix/device"
 	"felix.local/felix/engine"
 	"felix.local/felix/recovery"
+	"felix.local/felix/segment"
 )
 
 // inspectAttempts is how often a journal is looked at that a server writes meanwhile:
@@ -86,12 +87,31 @@ func pendingBeside(dir string, policy recovery.Policy) (*journalPending, error) 
 }
 
 // warnIfPending says on standard error that a log is not all there is of a shard.
-func (a *app) warnIfPending(dir string) error {
+func (a *app) warnIfPending(dir string) (*journalPending, error) {
 	p, err := pendingBeside(dir, recovery.Policy{})
 	if err == nil && p != nil {
 		fmt.Fprintln(a.stderr, "felixd: warning:", p.text())
 	}
-	return err
+	return p, err
+}
+
+// ofFile is what one segment file lacks; nil when that is nothing, or the file is no
+// segment's.
+func (p *journalPending) ofFile(name string) *journalPending {
+	id, isLog := segment.ParseLogName(name)
+	if p == nil || !isLog {
+		return nil
+	}
+	of := &journalPending{Dir: p.Dir, Root: p.Root, Refused: p.Refused}
+	for _, s := range p.Segments {
+		if s.Segment == id {
+			of.Segments, of.Bytes = append(of.Segments, s), of.Bytes+s.Missing()
+		}
+	}
+	if of.Bytes == 0 && !of.Refused {
+		return nil
+	}
+	return of
 }
 
 // unlessPending refuses a shard of which the journal speaks: what is done to the

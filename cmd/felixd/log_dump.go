@@ -86,6 +86,11 @@ func (e gapEvent) text() string {
 type dumpedEvent struct {
 	Records uint64 `json:"records"`
 	Gaps    int    `json:"gaps"`
+	// BytesInJournal were acknowledged, belong to what was asked for, and are in the
+	// commit journal alone. How many is unknown when JournalRefused says that it would
+	// not be replayed.
+	BytesInJournal int64 `json:"bytes_in_journal"`
+	JournalRefused bool  `json:"journal_refused,omitempty"`
 }
 
 func (dumpedEvent) kind() string { return "dumped" }
@@ -103,10 +108,10 @@ func (c *dumpCommand) Run(a *app) error {
 	if flushErr := buffered.Flush(); err == nil || flushErr != nil {
 		err = errors.Join(err, flushErr)
 	}
-	if err == nil && d.gaps > 0 {
-		return &exitError{code: exitGaps, err: fmt.Errorf("%d records exported; %d gaps, named above", d.records, d.gaps)}
+	if err != nil {
+		return err
 	}
-	return err
+	return d.judge()
 }
 
 // dump is one run.
@@ -116,6 +121,11 @@ type dump struct {
 	out     *output
 	records uint64
 	gaps    int
+	// pending is what the commit journal held of the shard when the dump began that
+	// its segments lacked; nil for nothing.
+	pending *journalPending
+	// reached says that the last offset asked for, or one past it, was met.
+	reached bool
 }
 
 func (d *dump) run() error {
@@ -132,7 +142,7 @@ func (d *dump) run() error {
 			return err
 		}
 		d.app.warnIfInUse(d.Path)
-		if err := d.app.warnIfPending(d.Path); err != nil {
+		if d.pending, err = d.app.warnIfPending(d.Path); err != nil {
 			return err
 		}
 		if files, err = d.directory(); err != nil {
@@ -140,14 +150,50 @@ func (d *dump) run() error {
 		}
 	} else {
 		d.app.warnIfInUse(filepath.Dir(d.Path))
-		if err := d.app.warnIfPending(filepath.Dir(d.Path)); err != nil {
+		if d.pending, err = d.app.warnIfPending(filepath.Dir(d.Path)); err != nil {
 			return err
 		}
+		d.pending = d.pending.ofFile(filepath.Base(d.Path))
 	}
 	if err := d.export(files); err != nil {
 		return err
 	}
-	return d.out.emit(dumpedEvent{Records: d.records, Gaps: d.gaps})
+	bytes, refused := d.notThere()
+	return d.out.emit(dumpedEvent{Records: d.records, Gaps: d.gaps, BytesInJournal: bytes, JournalRefused: refused})
+}
+
+// notThere is how much of what was asked for the commit journal alone holds. Nothing is
+// lacking in front of a record that no gap was met on the way to.
+func (d *dump) notThere() (bytes int64, refused bool) {
+	if d.pending == nil || d.reached && d.gaps == 0 {
+		return 0, false
+	}
+	for _, s := range d.pending.Segments {
+		if s.Last >= d.From {
+			bytes += s.Missing()
+		}
+	}
+	return bytes, d.pending.Refused
+}
+
+// judge says that what was exported is not all there is. Acknowledged records in the
+// journal are what verify refuses the shard for, and count for more than gaps.
+func (d *dump) judge() error {
+	said, code := fmt.Sprintf("%d records exported", d.records), exitOK
+	if d.gaps > 0 {
+		said, code = said+fmt.Sprintf("; %d gaps, named above", d.gaps), exitGaps
+	}
+	switch bytes, refused := d.notThere(); {
+	case refused:
+		said, code = said+fmt.Sprintf("; the commit journal of %s may hold more, and would not be replayed: felixd log inspect %[1]s", d.pending.Root), exitRefused
+	case bytes > 0:
+		said, code = said+fmt.Sprintf("; %d bytes of acknowledged records are in the commit journal of %s alone: felixd log replay --dir %[2]s",
+			bytes, d.pending.Root), exitRefused
+	}
+	if code == exitOK {
+		return nil
+	}
+	return &exitError{code: code, err: errors.New(said)}
 }
 
 // dumpFile is a segment file to print; size is how many bytes of it count, -1
@@ -199,6 +245,7 @@ func (d *dump) emitRecord(r segment.Record) error {
 	if err := d.app.ctx.Err(); err != nil {
 		return err
 	}
+	d.reached = d.reached || r.Offset >= d.To
 	if r.Offset < d.From || r.Offset > d.To {
 		return nil
 	}
