@@ -183,7 +183,7 @@ func TestAResumeFileGoesOnBehindWhatWasPrintedAndBelongsToOneShard(t *testing.T)
 	must(t, s, "streams", "create", "t1/default/orders", "--shards", "2")
 	must(t, s, "publish", "t1/default/orders", "a", "b", "c", "--shard", "0")
 	file := filepath.Join(t.TempDir(), "resume.json")
-	subscribe := []string{"subscribe", "t1/default/orders", "--from", "earliest", "--resume-file", file, "--count"}
+	subscribe := []string{"subscribe", "t1/default/orders", "--shard", "0", "--from", "earliest", "--resume-file", file, "--count"}
 	if out := must(t, s, append(subscribe, "2")...); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"text":"b"`) {
 		t.Errorf("first %s", out)
 	}
@@ -200,7 +200,7 @@ func TestAResumeFileGoesOnBehindWhatWasPrintedAndBelongsToOneShard(t *testing.T)
 		t.Fatal(err)
 	}
 	must(t, s, "publish", "t1/default/orders", "d", "--shard", "0")
-	if out := must(t, s, "subscribe", "t1/default/orders", "--resume-file", latest, "--count", "1"); !strings.Contains(out, `"offset":3`) {
+	if out := must(t, s, "subscribe", "t1/default/orders", "--shard", "0", "--resume-file", latest, "--count", "1"); !strings.Contains(out, `"offset":3`) {
 		t.Errorf("a subscription that was ended before its first record: %s", out)
 	}
 	if err := os.WriteFile(file, []byte("offset 2"), 0o600); err != nil {
@@ -222,6 +222,129 @@ func TestASubscriptionThatCannotGoOnSaysWhy(t *testing.T) {
 			t.Errorf("from %s: %d, %q, %q", from, code, stdout, stderr)
 		}
 	}
+}
+
+// Whoever does not say which of several shards is meant has not said enough: neither is
+// one of them read, nor are records of one deleted, unasked.
+func TestOneOfSeveralShardsHasToBeNamed(t *testing.T) {
+	s := runServer(t, serveFlags(t))
+	must(t, s, "streams", "create", "t1/default/orders")
+	must(t, s, "publish", "t1/default/orders", "a", "b", "c")
+	file := filepath.Join(t.TempDir(), "resume.json")
+	subscribe := []string{"subscribe", "t1/default/orders", "--from", "earliest", "--count", "1"}
+	if out := must(t, s, append(subscribe, "--resume-file", file)...); !strings.Contains(out, `"shard":0,"offset":0`) {
+		t.Errorf("the only shard need not be named: %s", out)
+	}
+	if out := must(t, s, "streams", "trim", "t1/default/orders", "--before", "1"); !strings.Contains(out, `"shard":0,"base_offset":1`) {
+		t.Errorf("the only shard need not be named: %s", out)
+	}
+	must(t, s, "streams", "create", "t1/default/orders", "--shards", "3")
+	for _, args := range [][]string{
+		subscribe, append(subscribe, "--resume-file", file), {"streams", "trim", "t1/default/orders", "--before", "2"},
+	} {
+		code, stdout, stderr := felixd(t, s, args...)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "the stream has 3 shards; name one") || strings.Contains(stderr, "again") {
+			t.Errorf("%v: %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if out := must(t, s, "streams", "show", "t1/default/orders"); !strings.Contains(out, `"shard":0,"state":"serving","base_offset":1,`) {
+		t.Errorf("records were deleted: %s", out)
+	}
+	if out := must(t, s, append(subscribe, "--shard", "0", "--from", "1", "--resume-file", file)...); !strings.Contains(out, `"shard":0,"offset":1`) {
+		t.Errorf("with the shard named it goes on: %s", out)
+	}
+	if out := must(t, s, "streams", "trim", "t1/default/orders", "--shard", "0", "--before", "2"); !strings.Contains(out, `"shard":0,"base_offset":2`) {
+		t.Errorf("with the shard named: %s", out)
+	}
+}
+
+// A subscription that has begun is one to the shard that the server told, whatever is
+// added meanwhile.
+func TestASubscriptionStaysWithTheShardThatItBeganWith(t *testing.T) {
+	var asked []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("shard"))
+		if len(asked) == 1 {
+			_, _ = w.Write([]byte(`{"event":"subscribed","shard":0,"start_offset":4}` + "\n"))
+			return
+		}
+		_, _ = w.Write([]byte(`{"event":"subscribed","shard":0,"start_offset":4}` + "\n" + `{"offset":4,"text":"the end"}` + "\n"))
+	}))
+	defer other.Close()
+	sub := &subscription{client: clientAt(t, other.URL), name: stream("orders"), from: "latest", warn: func(string) {}}
+	if err := sub.run(t.Context(), untilEnd(func(feedRecord) {})); !errors.Is(err, errEnough) {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"", "0"}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// What a refused shard answers it goes on answering until somebody has mended its files;
+// a poisoned one may serve after the next start.
+func TestASubscriptionWaitsForNoShardThatIsRefused(t *testing.T) {
+	const unavailable = `{"error":{"code":"unavailable","message":"the reason, at length","action":"see the reason"}}`
+	state := func(s string) string { return `{"shard_list":[{"shard":0,"state":"serving"},{"shard":1,"state":"` + s + `"}]}` }
+	for name, c := range map[string]struct {
+		describedStatus int
+		described       string
+		// subscribed counts the attempts, of which the fourth succeeds.
+		subscribed int
+	}{
+		"refused":                     {200, state("refused"), 1},
+		"a stream that is unreadable": {200, `{"error":"its definition cannot be read"}`, 1},
+		"a stream that is refused":    {503, unavailable, 1},
+		"poisoned":                    {200, state("poisoned"), 4},
+		"mended meanwhile":            {200, state("serving"), 4},
+		"no description":              {500, `{"error":{"code":"internal"}}`, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			subscribed := 0
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasSuffix(r.URL.Path, "/subscribe") {
+					w.WriteHeader(c.describedStatus)
+					_, _ = w.Write([]byte(c.described))
+					return
+				}
+				if subscribed++; subscribed < 4 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = w.Write([]byte(unavailable))
+					return
+				}
+				_, _ = w.Write([]byte(`{"event":"subscribed","shard":1,"start_offset":0}` + "\n" + `{"offset":0,"text":"the end"}` + "\n"))
+			}))
+			defer other.Close()
+			var warnings []string
+			sub := &subscription{client: clientAt(t, other.URL), name: stream("orders"), shard: new(1), from: "earliest", warn: func(text string) {
+				reason, _, _ := strings.Cut(text, "; connecting again")
+				warnings = append(warnings, reason)
+			}}
+			err := sub.run(t.Context(), untilEnd(func(feedRecord) {}))
+			var answered *serverError
+			refused := errors.As(err, &answered) && answered.Code == "unavailable"
+			if refused != (c.subscribed == 1) || !refused && !errors.Is(err, errEnough) || subscribed != c.subscribed {
+				t.Errorf("%d attempts, then %v", subscribed, err)
+			}
+			// A reason is said once, however often it is met.
+			var want []string
+			if !refused {
+				want = []string{"unavailable: the reason, at length; see the reason (HTTP 503)", "as before", "as before"}
+			}
+			if diff := cmp.Diff(want, warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// clientAt talks to a server of a test's own.
+func clientAt(t *testing.T, url string) *client {
+	t.Helper()
+	c, err := (&clientFlags{Server: url}).client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // A server that leaves out an offset, or sends half a line, must not be believed.

@@ -70,6 +70,11 @@ func TestOneDamagedShardOfEightIsListedAndTheOthersServe(t *testing.T) {
 	}
 	wantMetric(t, s, `felix_broker_shards_unavailable{state="refused"} 1`)
 
+	code, _, answer := felixd(t, s, "subscribe", "t1/default/orders", "--shard", "3", "--from", "earliest", "--count", "1")
+	if code != exitFailure || !strings.Contains(answer, "shard 3 is refused: ") || strings.Contains(answer, "connecting again") {
+		t.Errorf("a subscription to it ends with %d: %s", code, answer)
+	}
+
 	c = clientOf(t, s)
 	for shard := range shards {
 		err := publishTo(t, c, shard, "more")

@@ -225,7 +225,7 @@ func (c *streamsDeleteCommand) Run(a *app) error {
 
 type streamsTrimCommand struct {
 	streamFlags
-	Shard  int     `name:"shard" default:"0" placeholder:"N" help:"the shard that --before is about"`
+	Shard  *int    `name:"shard" placeholder:"N" help:"the shard that --before is about; it need not be named where there is only one"`
 	Before *uint64 `name:"before" placeholder:"OFFSET" help:"delete the records below this offset; without it a retention pass is run"`
 }
 
@@ -269,7 +269,10 @@ func (c *streamsTrimCommand) Run(a *app) error {
 		return out.emit(retained)
 	}
 	var trimmed trimmedEvent
-	query := url.Values{"shard": {strconv.Itoa(c.Shard)}, "before": {strconv.FormatUint(*c.Before, 10)}}
+	query := url.Values{"before": {strconv.FormatUint(*c.Before, 10)}}
+	if c.Shard != nil { // without it the server takes the only one, or refuses
+		query.Set("shard", strconv.Itoa(*c.Shard))
+	}
 	if err := server.json(a.ctx, request{method: http.MethodDelete, path: streamPath(name, "records"), query: query}, &trimmed); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 type subscribeCommand struct {
 	Stream     string `arg:"" help:"tenant/namespace/stream"`
-	Shard      int    `name:"shard" default:"0" placeholder:"N" help:"the shard"`
+	Shard      *int   `name:"shard" placeholder:"N" help:"the shard; it need not be named where there is only one"`
 	From       string `name:"from" default:"latest" placeholder:"earliest|latest|OFFSET|@TIME" help:"where to begin: TIME is RFC 3339, or microseconds since 1970"`
 	Count      uint64 `name:"count" default:"0" placeholder:"N" help:"end after this many records; 0 goes on until interrupted"`
 	ResumeFile string `name:"resume-file" type:"path" placeholder:"FILE" help:"remember in this file, durably, how far was printed, and go on there when started again"`
@@ -97,12 +97,17 @@ func (c *subscribeCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	// Without a shard named the server takes the only one, or refuses.
+	shard := 0
+	if c.Shard != nil {
+		shard = *c.Shard
+	}
 	resume := resumeFile{c.ResumeFile}
-	point, err := resume.load(name, c.Shard)
+	point, err := resume.load(name, shard)
 	if err != nil {
 		return err
 	}
-	p := &printer{out: a.output(c.outputFlags), resume: resume, point: resumePoint{Stream: name.String(), Shard: c.Shard}, left: c.Count, endless: c.Count == 0}
+	p := &printer{out: a.output(c.outputFlags), resume: resume, point: resumePoint{Stream: name.String(), Shard: shard}, left: c.Count, endless: c.Count == 0}
 	s := &subscription{client: server, name: name, shard: c.Shard, from: c.From, whenFull: c.WhenFull, warn: func(text string) {
 		fmt.Fprintln(a.stderr, "felixd:", text)
 	}}

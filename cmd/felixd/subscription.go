@@ -43,9 +43,12 @@ type subscriber interface {
 // subscription follows one shard of a server over as many connections as it takes:
 // every record exactly once, in order, or an error.
 type subscription struct {
-	client   *client
-	name     broker.StreamName
-	shard    int
+	client *client
+	name   broker.StreamName
+	// shard is nil as long as neither the caller nor the server has named it: a
+	// server names the only one, and refuses where there are several. Shards that are
+	// added later change nothing for a subscription that has begun.
+	shard    *int
 	from     string
 	whenFull string
 	// last is the offset that was delivered last, nil as long as there is none.
@@ -65,7 +68,7 @@ func (e localError) Unwrap() error { return e.error }
 
 // run delivers until ctx ends, the subscriber has enough, or going on is impossible.
 func (s *subscription) run(ctx context.Context, to subscriber) error {
-	wait := resumeBackoffMin
+	wait, before := resumeBackoffMin, ""
 	for {
 		s.progressed = false
 		err := s.connect(ctx, to)
@@ -75,15 +78,21 @@ func (s *subscription) run(ctx context.Context, to subscriber) error {
 			return ctx.Err()
 		case errors.As(err, &local):
 			return local.error
-		case !mayPass(err):
+		case !mayPass(err) || s.refused(ctx, err):
 			return err
 		}
 		if s.progressed {
-			wait = resumeBackoffMin
+			wait, before = resumeBackoffMin, ""
 		}
 		// Many clients of one server must not come back all at once.
 		pause := wait/2 + rand.N(wait/2)
-		s.warn(fmt.Sprintf("%s; connecting again in %v", oneLine(err), pause.Round(time.Millisecond)))
+		why := oneLine(err)
+		if why == before {
+			why = "as before" // a reason may be long
+		} else {
+			before = why
+		}
+		s.warn(fmt.Sprintf("%s; connecting again in %v", why, pause.Round(time.Millisecond)))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -92,6 +101,9 @@ func (s *subscription) run(ctx context.Context, to subscriber) error {
 		wait = min(2*wait, resumeBackoffMax)
 	}
 }
+
+// codeUnavailable is what a server answers about a shard that does not serve.
+const codeUnavailable = "unavailable"
 
 // mayPass says whether trying again may help.
 func mayPass(err error) bool {
@@ -104,12 +116,37 @@ func mayPass(err error) bool {
 			http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		}, answered.Status)
 	}
-	return slices.Contains([]string{"closing", "unavailable", "storage_error", "back_pressure", "busy"}, answered.Code)
+	return slices.Contains([]string{"closing", codeUnavailable, "storage_error", "back_pressure", "busy"}, answered.Code)
+}
+
+// refused says that the shard, or the stream as a whole, does not serve before somebody
+// mends its files: every further answer would be the same. The code of the answer does not
+// say that, since a poisoned shard has it too, which the next start may well serve.
+func (s *subscription) refused(ctx context.Context, err error) bool {
+	var answered *serverError
+	if !errors.As(err, &answered) || answered.Code != codeUnavailable {
+		return false
+	}
+	var stream streamDocument
+	if err := s.client.json(ctx, request{method: http.MethodGet, path: streamPath(s.name)}, &stream); err != nil {
+		var described *serverError
+		return errors.As(err, &described) && described.Code == codeUnavailable // its definition cannot be read
+	}
+	shard := 0
+	if s.shard != nil {
+		shard = *s.shard
+	}
+	return stream.Error != "" || slices.ContainsFunc(stream.ShardList, func(d shardDocument) bool {
+		return d.Shard == shard && d.State == broker.StateRefused.String()
+	})
 }
 
 // connect subscribes once, from where the last connection ended.
 func (s *subscription) connect(ctx context.Context, to subscriber) (err error) {
-	query := url.Values{"shard": {strconv.Itoa(s.shard)}}
+	query := url.Values{}
+	if s.shard != nil {
+		query.Set("shard", strconv.Itoa(*s.shard))
+	}
 	header := http.Header{"Accept": {"application/x-ndjson"}}
 	if s.whenFull != "" {
 		query.Set("when_full", s.whenFull)
@@ -197,6 +234,9 @@ func (s *subscription) line(text []byte, to subscriber) error {
 	case "subscribed":
 		if next, known := s.next(); known && line.StartOffset != next {
 			return localError{fmt.Errorf("the server begins at offset %d where %d was asked for", line.StartOffset, next)}
+		}
+		if s.shard == nil {
+			s.shard = &line.Shard
 		}
 		if s.start == nil {
 			s.start = &line.StartOffset
