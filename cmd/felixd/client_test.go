@@ -284,7 +284,9 @@ func TestASubscriptionStaysWithTheShardThatItBeganWith(t *testing.T) {
 // a poisoned one may serve after the next start.
 func TestASubscriptionWaitsForNoShardThatIsRefused(t *testing.T) {
 	const unavailable = `{"error":{"code":"unavailable","message":"the reason, at length","action":"see the reason"}}`
-	state := func(s string) string { return `{"shard_list":[{"shard":0,"state":"serving"},{"shard":1,"state":"` + s + `"}]}` }
+	state := func(s string) string {
+		return `{"shard_list":[{"shard":0,"state":"serving"},{"shard":1,"state":"` + s + `"}]}`
+	}
 	for name, c := range map[string]struct {
 		describedStatus int
 		described       string
