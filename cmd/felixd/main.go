@@ -41,7 +41,7 @@ type commands struct {
 
 	ShowVersion versionFlag `name:"version" help:"print what was built, as text"`
 
-	LogLevel slog.Level `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" placeholder:"debug|info|warn|error" help:"logs go to standard error, from this level on [default warn]"`
+	LogLevel string `name:"log-level" env:"FELIX_LOG_LEVEL" default:"warn" placeholder:"debug|info|warn|error" help:"logs go to standard error, from this level on [default warn]"`
 }
 
 type logCommands struct {
@@ -85,21 +85,42 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "felixd: %s; see felixd --help\n", oneLine(err))
+		fmt.Fprintf(stderr, "felixd: %s; see felixd --help\n", mistakeText(oneLine(err)))
+		return exitUsage
+	}
+	given := flagsGiven(parsed)
+	level, err := logLevel(grammar.LogLevel)
+	if err != nil {
+		if command, ok := parsed.Selected().Target.Addr().Interface().(configured); ok {
+			err = errors.Join(err, command.judge())
+		}
+		fmt.Fprintf(stderr, "felixd: %s\n", given.name(oneLine(err)))
 		return exitUsage
 	}
 	a := &app{
 		ctx: ctx, stdout: stdout, stderr: stderr, known: knownVariables(parser.Model),
-		logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: grammar.LogLevel})),
+		logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	for _, unknown := range engine.UnknownVariables(os.Environ(), a.known) {
 		fmt.Fprintln(stderr, "felixd: warning:", unknownText(unknown))
 	}
 	err = parsed.Run(a)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(stderr, "felixd: %s\n", oneLine(err))
+		fmt.Fprintf(stderr, "felixd: %s\n", given.name(oneLine(err)))
 	}
 	return exitCode(err)
+}
+
+// configured is a command whose settings are judged together, so that all that is wrong
+// with them can be said at once, whatever else is wrong.
+type configured interface{ judge() error }
+
+// logLevel reads a level, as slog writes it.
+func logLevel(text string) (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(strings.TrimSpace(text))) != nil {
+		return level, fmt.Errorf("FELIX_LOG_LEVEL: %q is not one of debug, info, warn, error", text)
+	}
+	return level, nil
 }
 
 // unsetBlank makes a blank variable count as unset, for every flag alike.

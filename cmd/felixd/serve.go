@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,14 +31,22 @@ func (c *serveCommand) config() (serverConfig, error) {
 	problems := judgeServer(&config, given(&c.serverFlags))
 	root, byDefault, more := c.root()
 	config.broker.Root, config.defaultDir = root, byDefault
+	config.fsyncUnchosen = root != "" && !c.choosesFsync() && config.broker.Engine.FsyncMode != engine.FsyncOnCommit
 	return config, settingsError(err, append(problems, more...))
+}
+
+// judge lists what is wrong with the flags and with the files that they name.
+func (c *serveCommand) judge() error {
+	config, err := c.config()
+	_, _, unsafe := config.secure(slog.New(slog.DiscardHandler))
+	return errors.Join(err, unsafe)
 }
 
 // Run serves until a signal, or until a listener fails.
 func (c *serveCommand) Run(a *app) (err error) {
 	config, err := c.config()
 	if err != nil {
-		return err
+		return c.judge()
 	}
 	if config.broker.Root != "" {
 		if err := mayBeRoot(config.broker.Root); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -56,7 +57,9 @@ type serverFlags struct {
 // serverConfig is everything the server can be told.
 type serverConfig struct {
 	// Addresses as given; "" is a listener that is off.
-	httpAddr, kafkaAddr, adminAddr  string
+	httpAddr, kafkaAddr, adminAddr string
+	// addressesUnread says that one of the first two is no address, and not off.
+	addressesUnread                 bool
 	kafkaAdvertised                 string
 	kafkaAutoCreate                 bool
 	defaultTenant, defaultNamespace string
@@ -71,6 +74,9 @@ type serverConfig struct {
 	broker broker.Config
 	// defaultDir says that nobody named the storage directory.
 	defaultDir bool
+	// fsyncUnchosen says that nobody chose the fsync mode, and that an acknowledgement
+	// is given before the device has the record.
+	fsyncUnchosen bool
 
 	httpConnectionsMax, kafkaConnectionsMax, adminConnectionsMax int
 
@@ -173,6 +179,7 @@ func judgeServer(c *serverConfig, settings map[string]string) (problems []string
 			continue
 		}
 		if err := s.set(c, value); err != nil {
+			c.addressesUnread = c.addressesUnread || s.name == "FELIX_HTTP_ADDR" || s.name == "FELIX_KAFKA_ADDR"
 			problems = append(problems, fmt.Sprintf("%s: %v", s.name, err))
 		}
 	}
@@ -184,7 +191,7 @@ func judgeServer(c *serverConfig, settings map[string]string) (problems []string
 
 // combinations lists settings that are readable by themselves and wrong together.
 func (c *serverConfig) combinations() (problems []string) {
-	if c.httpAddr == "" && c.kafkaAddr == "" {
+	if c.httpAddr == "" && c.kafkaAddr == "" && !c.addressesUnread {
 		problems = append(problems, "FELIX_HTTP_ADDR and FELIX_KAFKA_ADDR: both are off, nobody could reach a stream; leave one on")
 	}
 	taken := make(map[string]string)
@@ -200,14 +207,20 @@ func (c *serverConfig) combinations() (problems []string) {
 		}
 		taken[l.addr] = l.variable
 	}
+	problems = append(problems, c.halfTLS()...)
+	if queue, ring := c.broker.SubscriberQueue, c.broker.RingRecords; queue > ring && ring > 0 {
+		problems = append(problems, fmt.Sprintf("FELIX_SUBSCRIBER_QUEUE_CAPACITY: %d is more than FELIX_RING_RECORDS, %d; a subscription's queue is the end of the ring", queue, ring))
+	}
+	return problems
+}
+
+// halfTLS lists what TLS settings lack of each other.
+func (c *serverConfig) halfTLS() (problems []string) {
 	if (c.certFile == "") != (c.keyFile == "") {
 		problems = append(problems, "FELIX_TLS_CERT_FILE and FELIX_TLS_KEY_FILE: one is set without the other")
 	}
 	if c.clientCAFile != "" && c.certFile == "" {
 		problems = append(problems, "FELIX_TLS_CLIENT_CA_FILE: needs FELIX_TLS_CERT_FILE, since a client shows its certificate in TLS only")
-	}
-	if queue, ring := c.broker.SubscriberQueue, c.broker.RingRecords; queue > ring && ring > 0 {
-		problems = append(problems, fmt.Sprintf("FELIX_SUBSCRIBER_QUEUE_CAPACITY: %d is more than FELIX_RING_RECORDS, %d; a subscription's queue is the end of the ring", queue, ring))
 	}
 	return problems
 }
@@ -219,7 +232,7 @@ func address(name, byDefault, meaning string, at func(*serverConfig) *string) se
 		}
 		_, port, err := net.SplitHostPort(value)
 		if err != nil {
-			return fmt.Errorf("%q is no HOST:PORT", value)
+			return fmt.Errorf("%q is no HOST:PORT such as %s", value, cmp.Or(byDefault, "felix.example:9092"))
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 && byDefault == "" {
 			return fmt.Errorf("%q is no port, which is a number up to 65535", port)

@@ -29,7 +29,7 @@ func (c *storageChoice) storageDefaults() map[string]string {
 func (c *storageChoice) root() (dir string, byDefault bool, problems []string) {
 	switch {
 	case c.InMemory && c.Dir != "":
-		return "", false, []string{"--in-memory: " + c.Dir + " is named as the directory to store in, by --dir or " + engine.RootVariable + "; choose one of the two"}
+		return "", false, []string{"--in-memory: " + c.Dir + " is named as the directory to store in, by " + engine.RootVariable + "; choose one of the two"}
 	case c.InMemory:
 		return "", false, nil
 	case c.Dir != "":

@@ -133,13 +133,15 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout.String(), stderr.String())
 	}
 	for _, part := range []string{
-		"--in-memory", "FELIX_HTTP_ADDR", "FELIX_KAFKA_ADDR", "FELIX_KAFKA_ADVERTISED_ADDR", "FELIX_KAFKA_AUTO_CREATE", "FELIX_DEFAULT_TENANT",
-		"FELIX_RING_RECORDS", "FELIX_SHUTDOWN_TIMEOUT_SECONDS", "FELIX_DURABLE_SEGMENT_BYTES", "FELIX_DURABLE_FSYNC_MODE", "FELIX_TLS_CERT_FILE",
-		"FELIX_TLS_CLIENT_CA_FILE",
+		"--in-memory", "--http-addr", "--kafka-addr", "--kafka-advertised-addr", "--kafka-auto-create", "--default-tenant",
+		"--ring-records", "--shutdown-timeout-seconds", "--segment-bytes", "--fsync", "FELIX_TLS_CERT_FILE", "--tls-client-ca-file",
 	} {
 		if !strings.Contains(stderr.String(), part) {
 			t.Errorf("%s is not named in %q", part, stderr.String())
 		}
+	}
+	if strings.Contains(stderr.String(), "both are off") {
+		t.Errorf("addresses that cannot be read pass for switched off: %q", stderr.String())
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was made: %v", err)
@@ -200,7 +202,7 @@ func TestATakenPortIsSaidBeforeAnythingIsOpened(t *testing.T) {
 	if code := run(append([]string{"serve", "--json"}, flags...), &stdout, &stderr); code != exitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	if text := stderr.String(); !strings.Contains(text, "FELIX_KAFKA_ADDR") || !strings.Contains(text, taken.Addr().String()) {
+	if text := stderr.String(); !strings.Contains(text, "--kafka-addr") || !strings.Contains(text, taken.Addr().String()) {
 		t.Errorf("%q does not say which", text)
 	}
 	if entries, err := os.ReadDir(flags[slices.Index(flags, "--dir")+1]); err != nil || len(entries) > 0 {

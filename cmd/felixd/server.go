@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"felix.local/felix/auth"
 	"felix.local/felix/broker"
@@ -88,13 +89,15 @@ func (s *server) start(ctx context.Context) (err error) {
 	}
 	s.logger.Info("descriptors are shared", "segments", s.config.broker.Engine.OpenFilesMax,
 		"http_connections", s.config.httpConnectionsMax, "kafka_connections", s.config.kafkaConnectionsMax, "admin_connections", s.config.adminConnectionsMax)
-	tlsConfig, err := s.secure()
+	credentials, tlsConfig, err := s.config.secure(s.logger)
 	if err != nil {
 		return err
 	}
+	s.credentials = credentials
 	if err := s.bind(); err != nil {
 		return err
 	}
+	s.warnOfFsync()
 	s.warnOfExposure()
 	s.serveAdmin(tlsConfig)
 	if root := s.config.broker.Root; root != "" {
@@ -117,29 +120,6 @@ func (s *server) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// secure reads credentials and certificates and refuses what they leave open.
-func (s *server) secure() (*tls.Config, error) {
-	c := &s.config
-	tlsConfig, err := auth.TLS{CertFile: c.certFile, KeyFile: c.keyFile, ClientCAFile: c.clientCAFile, Logger: s.logger}.Config()
-	if c.credentialsFile != "" {
-		var credentialsErr error
-		s.credentials, credentialsErr = auth.Load(c.credentialsFile)
-		err = errors.Join(err, credentialsErr)
-	}
-	for _, l := range []struct{ what, addr string }{{"http", c.httpAddr}, {"kafka", c.kafkaAddr}, {"admin", c.adminAddr}} {
-		if l.addr != "" {
-			err = errors.Join(err, auth.CheckListener(l.what, l.addr, c.authenticates(), c.insecure))
-		}
-	}
-	if err != nil {
-		err = &exitError{code: exitUsage, err: err}
-	}
-	return tlsConfig, err
-}
-
-// authenticates says that clients have to show who they are.
-func (c *serverConfig) authenticates() bool { return c.credentialsFile != "" || c.clientCAFile != "" }
-
 // bind binds all listeners, or says which cannot be.
 func (s *server) bind() error {
 	var failed error
@@ -156,7 +136,7 @@ func (s *server) bind() error {
 		}
 		listener, err := net.Listen("tcp", l.addr)
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s cannot be served: %w; change %s, or stop what has the address", l.what, err, l.variable))
+			failed = errors.Join(failed, fmt.Errorf("%s cannot be served: %w; %s", l.what, err, unboundAdvice(err, l.variable)))
 			continue
 		}
 		*l.door = &door{what: l.what, listener: listener}
@@ -164,6 +144,20 @@ func (s *server) bind() error {
 		failed = errors.Join(failed, auth.CheckListener(l.what, listener.Addr().String(), s.config.authenticates(), s.config.insecure))
 	}
 	return failed
+}
+
+// unboundAdvice says what to do about an address that cannot be had.
+func unboundAdvice(err error, variable string) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Sprintf("change %s, or stop what has the address", variable)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Sprintf("no interface of this host has that address: give %s one that has, or 0.0.0.0 for all of them", variable)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Sprintf("ports below 1024 are for the privileged: give %s a higher one, or the process CAP_NET_BIND_SERVICE", variable)
+	default:
+		return "change " + variable
+	}
 }
 
 // serveAdmin starts the admin listener.

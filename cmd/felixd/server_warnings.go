@@ -5,6 +5,14 @@ import (
 	"strings"
 )
 
+// warnOfFsync says what an acknowledgement means to whoever may expect more of it.
+func (s *server) warnOfFsync() {
+	if s.config.fsyncUnchosen {
+		s.warn("nobody chose the fsync mode, and it is %s: a power loss may take what was acknowledged since the last flush; "+
+			"set FELIX_DURABLE_FSYNC_MODE (--fsync) to on_commit, or to periodic if that is meant", s.config.broker.Engine.Fsync())
+	}
+}
+
 // warnOfExposure names settings that work and are seldom meant.
 func (s *server) warnOfExposure() {
 	encrypts := s.config.certFile != ""

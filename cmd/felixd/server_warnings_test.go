@@ -10,7 +10,7 @@ import (
 // warned starts and stops a server and gives what it warned of.
 func warned(t *testing.T, flags ...string) string {
 	t.Helper()
-	config, err := settings(t, serveFlags(t, flags...)...)
+	config, err := settings(t, append(serveFlags(t, "--fsync", "periodic"), flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +37,8 @@ func TestSettingsThatAreSeldomMeantAreWarnedAbout(t *testing.T) {
 		want  string
 	}{
 		"nothing":                  {nil, ""},
+		"a mode that nobody chose": {[]string{"--fsync", ""}, "nobody chose the fsync mode, and it is periodic:250ms"},
+		"an interval alone":        {[]string{"--fsync", "", "--fsync-interval-ms", "50"}, ""},
 		"credentials on loopback":  {[]string{"--credentials-file", path}, ""},
 		"credentials in the clear": {[]string{"--credentials-file", path, "--http-addr", "0.0.0.0:0"}, "FELIX_TLS_CERT_FILE"},
 		"TLS":                      {encrypted, "FELIX_KAFKA_ADVERTISED_ADDR is not set"},
@@ -49,5 +51,17 @@ func TestSettingsThatAreSeldomMeantAreWarnedAbout(t *testing.T) {
 				t.Errorf("warned %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAModeIsUnchosenOnlyWhereItLosesAcknowledgedRecords(t *testing.T) {
+	for _, flags := range [][]string{{}, {"--in-memory"}, {"--dir", "x", "--fsync", "none"}} {
+		config, err := settings(t, flags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.fsyncUnchosen {
+			t.Errorf("serve %v would warn", flags)
+		}
 	}
 }

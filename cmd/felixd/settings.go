@@ -85,6 +85,9 @@ func (f *storageFlags) config(defaults map[string]string) (engine.Config, error)
 	return parse(f, defaults)
 }
 
+// choosesFsync says that somebody has said what an acknowledgement is to mean.
+func (f *storageFlags) choosesFsync() bool { return !isBlank(f.Fsync) || !isBlank(f.FsyncInterval) }
+
 func (f *recoveryFlags) config() (engine.Config, error) { return parse(f, nil) }
 
 func (f *backendFlags) config() (engine.Config, error) { return parse(f, nil) }
