@@ -82,6 +82,9 @@ func brokerErrors() []errorRow {
 				p.set("field", e.Field)
 				p.set("has", e.Has)
 				p.set("asked", e.Asked)
+				if e.Field == "shards" {
+					p.action = fmt.Sprintf("the number of shards may grow, not shrink: leave the field out, or give at least %s", e.Has)
+				}
 			}),
 		row[*broker.NoStorageError](http.StatusConflict, "no_storage",
 			`create the stream with "durable": false, or give the server a storage directory`, nil),

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (s *Server) putStream(x *exchange) error {
 	}
 	stream, created, err := s.define(x.r.Context(), x.name, d)
 	if err != nil {
-		return s.unfinished(x.name, err)
+		return tooManyShards(s.unfinished(x.name, err))
 	}
 	status := http.StatusOK
 	if created {
@@ -72,6 +73,19 @@ func growInMemory(ctx context.Context, existing *broker.Stream, d definition) er
 		return existing.Info().Err
 	}
 	return existing.Grow(ctx, d.config.Shards)
+}
+
+// tooManyShards says what to do about the only size of a definition that the broker bounds.
+func tooManyShards(err error) error {
+	var large *broker.TooLargeError
+	if !errors.As(err, &large) {
+		return err
+	}
+	return &requestError{problem{
+		status: http.StatusRequestEntityTooLarge, code: codeTooLarge,
+		message: err.Error(), action: fmt.Sprintf("ask for at most %d shards, or have FELIX_SHARDS_MAX raised", large.Max),
+		more: map[string]any{"size": large.Size, "max": large.Max},
+	}}
 }
 
 // unfinished says of a stream that is called deleted, and still there, that its deletion

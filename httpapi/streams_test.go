@@ -32,6 +32,10 @@ func TestAStreamIsCreatedOnceAndChangedAfter(t *testing.T) {
 		t.Errorf("%v", conflict)
 	}
 	f.send("PUT", orders, `{"format":"kafka","shards":4}`).refused(http.StatusConflict, "conflict")
+	fewer := f.send("PUT", orders, `{"shards":3}`).refused(http.StatusConflict, "conflict")
+	if action := fewer["action"].(string); !strings.Contains(action, "may grow, not shrink") || !strings.Contains(action, "at least 4") {
+		t.Errorf("%v", fewer)
+	}
 	f.send("DELETE", orders, "").want(http.StatusNoContent)
 	f.send("GET", orders, "").refused(http.StatusNotFound, "stream_not_found")
 	f.send("DELETE", orders, "").refused(http.StatusNotFound, "stream_not_found")
@@ -72,7 +76,10 @@ func TestBadDefinitionsAreRefused(t *testing.T) {
 	} {
 		f.send("PUT", orders, body).refused(http.StatusBadRequest, codeInvalidBody)
 	}
-	f.send("PUT", orders, `{"shards":1000000}`).refused(http.StatusRequestEntityTooLarge, codeTooLarge)
+	many := f.send("PUT", orders, `{"shards":1000000}`).refused(http.StatusRequestEntityTooLarge, codeTooLarge)
+	if many["size"] != 1e6 || many["max"] != 1024.0 || !strings.Contains(many["action"].(string), "at most 1024 shards, or have FELIX_SHARDS_MAX raised") {
+		t.Errorf("%v", many)
+	}
 	f.send("PUT", orders, `{"durable":false,"fsync":"none"}`).want(http.StatusBadRequest)
 	f.send("PUT", orders, `{}`, "Content-Type: application/xml").refused(http.StatusUnsupportedMediaType, "unsupported_media_type")
 	f.send("PUT", orders, string(make([]byte, definitionBytesMax+1))).refused(http.StatusRequestEntityTooLarge, codeTooLarge)
