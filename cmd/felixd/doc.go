@@ -39,8 +39,9 @@
 // # Signals
 //
 // The first SIGINT or SIGTERM asks a command to end in order: what it opened is
-// closed and what it made is removed. The second one ends it where it stands.
-// The server reads its credentials again on SIGHUP.
+// closed and what it made is removed. The second one ends it where it stands; for
+// the server one within a second counts as the first. The server reads its
+// credentials again on SIGHUP.
 //
 // # Exit codes
 //

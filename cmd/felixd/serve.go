@@ -54,6 +54,7 @@ func (c *serveCommand) Run(a *app) (err error) {
 		}
 	}
 	config.broker.Logger, config.broker.Engine.Logger = a.logger, a.logger
+	osRepeats().ignore(a.ctx)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
