@@ -16,7 +16,7 @@ func TestTheBackupDocumentDoesWhatItSays(t *testing.T) {
 	s := shellSession(t, strings.Join(commands, "")+"rm felixd.pid; echo 0 > felixd.pid; trap - EXIT\n")
 	for _, want := range []string{
 		"\n1000\n", `"event":"backed_up"`, `"event":"restored"`, `"file":"run-state"`, `"tail_offset":1000,"verdict":"clean"`,
-		`"dry_run":true,"base_before":0,"tail_before":1000,"base_offset":0,"tail_offset":900,"dropped":100`,
+		`"dry_run":true,"to":900,"base_before":0,"tail_before":1000,"base_offset":0,"tail_offset":900,"dropped":100`,
 		`"cut":"restore",`, `"base_offset":5000,"tail_offset":5000,"dropped":800`,
 	} {
 		if !strings.Contains(s.stdout, want) {

@@ -89,6 +89,8 @@ type cutEvent struct {
 	Cut    string `json:"cut"`
 	Dir    string `json:"dir"`
 	DryRun bool   `json:"dry_run"`
+	// To is the offset that was asked for, TailOffset the one at which the log ends.
+	To uint64 `json:"to"`
 	// The bounds before and after.
 	BaseBefore uint64 `json:"base_before"`
 	TailBefore uint64 `json:"tail_before"`
@@ -107,6 +109,9 @@ func (e cutEvent) text() string {
 	would := ""
 	if e.DryRun {
 		would = "dry run, nothing was changed; it would be: "
+	}
+	if e.BaseOffset == e.BaseBefore && e.TailOffset == e.TailBefore {
+		return fmt.Sprintf("%s%s of %s to %d: no record is dropped, the log ends at offset %d", would, e.Cut, e.Dir, e.To, e.TailOffset)
 	}
 	s := fmt.Sprintf("%s%s of %s: offsets %d to %d are now %d to %d, %d records are gone", would, e.Cut, e.Dir,
 		e.BaseBefore, e.TailBefore, e.BaseOffset, e.TailOffset, e.Dropped)
@@ -212,7 +217,7 @@ func (c *cutFlags) judge(how cut, l logBounds) (cutEvent, error) {
 	if err != nil {
 		return cutEvent{}, err
 	}
-	e := cutEvent{Cut: how.name, Dir: c.Dir, DryRun: c.DryRun, BaseBefore: l.base, TailBefore: l.tail}
+	e := cutEvent{Cut: how.name, Dir: c.Dir, DryRun: c.DryRun, To: c.To, BaseBefore: l.base, TailBefore: l.tail}
 	e.settle(base, tail)
 	return e, nil
 }

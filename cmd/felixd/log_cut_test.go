@@ -41,6 +41,10 @@ func TestACutIsToldInOneLine(t *testing.T) {
 	if got := e.text(); !strings.HasPrefix(got, "dry run, nothing was changed; it would be: truncate of d: offsets 0 to 10 are now 0 to 7, 3 records are gone") {
 		t.Error(got)
 	}
+	e = cutEvent{Cut: "truncate", Dir: "d", To: 99, TailBefore: 10, TailOffset: 10}
+	if got, want := e.text(), "truncate of d to 99: no record is dropped, the log ends at offset 10"; got != want {
+		t.Error(got)
+	}
 	for _, text := range []string{
 		copiedEvent{Shard: "s", Verdict: "clean", Attempts: 2}.text(), backedUpEvent{Refused: 1}.text(), restoredEvent{Refused: 1}.text(),
 	} {
