@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
@@ -47,7 +48,9 @@ const (
 
 // client talks to one server.
 type client struct {
-	base  *url.URL
+	base *url.URL
+	// flag is the one that named the server.
+	flag  string
 	token string
 	http  *http.Client
 }
@@ -77,9 +80,12 @@ func (e *serverError) Error() string {
 }
 
 // client makes a client of the flags.
-func (f *clientFlags) client() (*client, error) { return f.identityFlags.client("--server", f.Server) }
+func (f *clientFlags) client() (*client, error) {
+	return f.identityFlags.client("--server (FELIX_SERVER)", f.Server)
+}
 
-// client makes a client of the server at address, which the flag named gave.
+// client makes a client of the server at address, which the flag gave that is named with
+// its variable.
 func (f *identityFlags) client(flag, address string) (*client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -106,7 +112,7 @@ func (f *identityFlags) client(flag, address string) (*client, error) {
 	if transport.TLSClientConfig, err = f.tls(); err != nil {
 		return nil, err
 	}
-	return &client{base: base, token: token, http: &http.Client{
+	return &client{base: base, flag: flag, token: token, http: &http.Client{
 		Transport: transport,
 		// A redirect would carry the token to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -175,20 +181,28 @@ func (c *client) do(ctx context.Context, r request) (*http.Response, error) {
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		defer answer.Body.Close()
-		return nil, readServerError(answer)
+		return nil, c.atShell(r, readServerError(answer))
 	}
 	return answer, nil
 }
 
-// send sends a request as the client's principal.
+// send sends a request as the client's principal. An error is an *unreachedError or a
+// *lostError, unless the request's context has ended.
 func (c *client) send(out *http.Request) (*http.Response, error) {
+	reached := false
+	out = out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { reached = true },
+	}))
 	if c.token != "" {
 		out.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	answer, err := c.http.Do(out)
 	var failed *url.Error
 	if errors.As(err, &failed) && out.Context().Err() == nil {
-		err = fmt.Errorf("%s is not reached: %w", c.base.Host, failed.Err)
+		err = &unreachedError{host: c.base.Host, flag: c.flag, err: failed.Err}
+		if reached {
+			err = &lostError{host: c.base.Host, err: failed.Err}
+		}
 	}
 	return answer, err
 }
@@ -233,6 +247,9 @@ func (c *client) json(ctx context.Context, r request, into any) (err error) {
 		return err
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
+		if notJSON := (*json.SyntaxError)(nil); !errors.As(err, &notJSON) {
+			return &lostError{host: c.base.Host, err: err}
+		}
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return nil

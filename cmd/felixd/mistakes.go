@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -47,6 +48,9 @@ func flagsGiven(parsed *kong.Context) givenFlags {
 // name puts the flag that was given in the place of the variable that was not: settings
 // are judged under the names of the variables.
 func (f givenFlags) name(text string) string {
+	for variable, flag := range f {
+		text = strings.ReplaceAll(text, flag+" ("+variable+")", flag)
+	}
 	return regexp.MustCompile(`\bFELIX_[A-Z_]+\b`).ReplaceAllStringFunc(text, func(variable string) string {
 		if flag, given := f[variable]; given {
 			return flag

@@ -178,16 +178,7 @@ func (c *client) publish(ctx context.Context, name broker.StreamName, query url.
 		method: http.MethodPost, path: streamPath(name, "records"), query: query,
 		header: http.Header{"Content-Type": {media}}, body: body,
 	}, &got)
-	return got, missing(err, name)
-}
-
-// missing says how to get a stream that is not there, for whoever is at a shell.
-func missing(err error, name broker.StreamName) error {
-	var answered *serverError
-	if errors.As(err, &answered) && answered.Code == "stream_not_found" {
-		answered.Action = "create it with felixd streams create " + name.String()
-	}
-	return err
+	return got, publishedOrNot(err, query.Has("sequence"))
 }
 
 // recordLine is one record of a batch.

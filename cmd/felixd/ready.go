@@ -40,7 +40,7 @@ func (e readyReport) text() string {
 
 // Run asks until the server is ready or the time is up.
 func (c *readyCommand) Run(a *app) error {
-	admin, err := c.client("--admin", c.Admin)
+	admin, err := c.client("--admin (FELIX_ADMIN)", c.Admin)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,9 @@ func (c *client) ready(ctx context.Context) (report readyReport, err error) {
 		return report, err
 	}
 	defer joined(&err, answer.Body.Close)
+	if answer.StatusCode == http.StatusNotFound {
+		return report, fmt.Errorf("%s is no admin listener: it has no /ready; --admin is the address that felixd serve has in FELIX_ADMIN_ADDR", c.base.Host)
+	}
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable {
 		return report, readServerError(answer)
 	}
