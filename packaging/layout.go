@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -44,8 +45,12 @@ func layout(source string, p program, linked []module, generated documents) ([]i
 	if err != nil {
 		return nil, err
 	}
-	texts, err := documentation(source)
-	return append(append(items, deployed...), texts...), err
+	monitored, err := tree(source, "/usr/share/felixd/", monitoring()...)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := tree(source, "/usr/share/doc/felixd/", "README.md", "docs")
+	return slices.Concat(items, deployed, monitored, texts), err
 }
 
 // unitProgram is the line of the unit in the tree, whose head installs it by hand. In
@@ -87,24 +92,34 @@ func packagedUnit(unit string) (string, error) {
 		strings.Replace(body, unitProgram, "ExecStart=/usr/bin/felixd ", 1), nil
 }
 
-// documentation are the README and the documents, which link to each other.
-func documentation(source string) ([]item, error) {
-	paths, err := filepath.Glob(filepath.Join(source, "docs", "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	var items []item
-	for _, path := range append(paths, filepath.Join(source, "README.md")) {
-		text, err := os.ReadFile(path)
+// monitoring are the dashboard, the alerts, and what starts a server with both.
+func monitoring() []string {
+	return []string{"deploy/compose.yaml", "deploy/prometheus", "deploy/grafana"}
+}
+
+// tree are files of the source and those below its directories: at the same paths in the
+// archive, where the documents' links and names find them, and below dir in the package.
+func tree(source, dir string, names ...string) (items []item, err error) {
+	for _, name := range names {
+		err := filepath.WalkDir(filepath.Join(source, name), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(source, path)
+			if err != nil {
+				return err
+			}
+			name = filepath.ToSlash(name)
+			items = append(items, item{tar: name, deb: dir + name, mode: 0o644, content: content})
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		name, err := filepath.Rel(source, path)
-		if err != nil {
-			return nil, err
-		}
-		name = filepath.ToSlash(name)
-		items = append(items, item{tar: name, deb: "/usr/share/doc/felixd/" + name, mode: 0o644, content: text})
 	}
 	return items, nil
 }

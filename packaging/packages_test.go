@@ -229,7 +229,7 @@ func (p packages) checkArchive(t *testing.T) {
 		}
 	}
 	for name, mode := range map[string]int64{
-		"felixd": 0o755, "README.md": 0o644, "LICENSES": 0o644, "docs/packaging.md": 0o644, "deploy/felix.env": 0o640, "deploy/seccomp-felixd.json": 0o644, "deploy/felixd.service": 0o644,
+		"felixd": 0o755, "README.md": 0o644, "LICENSES": 0o644, "docs/packaging.md": 0o644, "docs/measurements/bars.json": 0o644, "deploy/prometheus/alerts.yaml": 0o644, "deploy/grafana/felix.json": 0o644, "deploy/compose.yaml": 0o644, "deploy/felix.env": 0o640, "deploy/seccomp-felixd.json": 0o644, "deploy/felixd.service": 0o644,
 		"deploy/felix.sysusers": 0o644, "share/man/man1/felixd.1": 0o644, "share/bash-completion/completions/felixd": 0o644,
 		"share/zsh/site-functions/_felixd": 0o644, "share/fish/vendor_completions.d/felixd.fish": 0o644,
 	} {
@@ -248,20 +248,24 @@ func (p packages) checkDebian(t *testing.T) {
 		times[m[3]] = true
 	}
 	for path, want := range map[string]string{
-		"/usr/bin/felixd":                                  "-rwxr-xr-x root/root",
-		"/etc/felix/":                                      "drwxr-x--- root/root",
-		"/etc/felix/felix.env":                             "-rw-r----- root/root",
-		"/usr/lib/systemd/system/felixd.service":           "-rw-r--r-- root/root",
-		"/usr/lib/sysusers.d/felix.conf":                   "-rw-r--r-- root/root",
-		"/usr/share/felixd/deploy/seccomp-felixd.json":     "-rw-r--r-- root/root",
-		"/usr/share/man/man1/felixd.1.gz":                  "-rw-r--r-- root/root",
-		"/usr/share/bash-completion/completions/felixd":    "-rw-r--r-- root/root",
-		"/usr/share/zsh/vendor-completions/_felixd":        "-rw-r--r-- root/root",
-		"/usr/share/fish/vendor_completions.d/felixd.fish": "-rw-r--r-- root/root",
-		"/usr/share/doc/felixd/copyright":                  "-rw-r--r-- root/root",
-		"/usr/share/doc/felixd/changelog.gz":               "-rw-r--r-- root/root",
-		"/usr/share/doc/felixd/README.md":                  "-rw-r--r-- root/root",
-		"/usr/share/doc/felixd/docs/operations.md":         "-rw-r--r-- root/root",
+		"/usr/bin/felixd":                                   "-rwxr-xr-x root/root",
+		"/etc/felix/":                                       "drwxr-x--- root/root",
+		"/etc/felix/felix.env":                              "-rw-r----- root/root",
+		"/usr/lib/systemd/system/felixd.service":            "-rw-r--r-- root/root",
+		"/usr/lib/sysusers.d/felix.conf":                    "-rw-r--r-- root/root",
+		"/usr/share/felixd/deploy/seccomp-felixd.json":      "-rw-r--r-- root/root",
+		"/usr/share/felixd/deploy/prometheus/alerts.yaml":   "-rw-r--r-- root/root",
+		"/usr/share/felixd/deploy/grafana/felix.json":       "-rw-r--r-- root/root",
+		"/usr/share/felixd/deploy/compose.yaml":             "-rw-r--r-- root/root",
+		"/usr/share/man/man1/felixd.1.gz":                   "-rw-r--r-- root/root",
+		"/usr/share/bash-completion/completions/felixd":     "-rw-r--r-- root/root",
+		"/usr/share/zsh/vendor-completions/_felixd":         "-rw-r--r-- root/root",
+		"/usr/share/fish/vendor_completions.d/felixd.fish":  "-rw-r--r-- root/root",
+		"/usr/share/doc/felixd/copyright":                   "-rw-r--r-- root/root",
+		"/usr/share/doc/felixd/changelog.gz":                "-rw-r--r-- root/root",
+		"/usr/share/doc/felixd/README.md":                   "-rw-r--r-- root/root",
+		"/usr/share/doc/felixd/docs/operations.md":          "-rw-r--r-- root/root",
+		"/usr/share/doc/felixd/docs/measurements/bars.json": "-rw-r--r-- root/root",
 	} {
 		if listed[path] != want {
 			t.Errorf("%s is %q, want %q", path, listed[path], want)
