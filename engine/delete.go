@@ -11,6 +11,7 @@ import (
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
+	"felix.local/felix/sidecar"
 )
 
 // deletedDir is where the directories of deleted shards wait to be reclaimed. A
@@ -22,18 +23,18 @@ const deletedDir = ".deleted"
 // its appends get *ClosedError. When DeleteLog has returned nil the shard is gone
 // for good, and opening the key again makes an empty one.
 //
-// After an error the shard may or may not be there, whole; deleting it can be
-// tried again. A key that is being opened is an *AlreadyOpenError, one that is
+// After an error the shard may or may not be there, whole, unless it was poisoned and
+// the journal alone held some of its records; deleting it can be tried again. A key that is being opened is an *AlreadyOpenError, one that is
 // being deleted a *DeletingError.
 //
 // Order, so that any crash leaves the shard whole or gone:
 //
-//  1. .deleted is there, durably, and the commit journal is told that it holds nothing
+//  1. .deleted is there, durably, with a place for it, and the commit journal is told that it holds nothing
 //     of the shard: a start would miss what it holds bytes for. Of a log that was
-//     poisoned before its segments held what was acknowledged, a crash from here on may
-//     leave what they do hold;
+//     poisoned before its segments held what was acknowledged, a crash or a failed rename
+//     from here on may leave what they do hold;
 //  2. the shard's directory is renamed into it;
-//  3. the root is flushed, then .deleted. The other way round a filesystem that
+//  3. the root is flushed, then .deleted, and the filesystem asked. The other way round a filesystem that
 //     does not take a rename as one step could leave the shard under both names;
 //  4. only then are files removed, by a goroutine and in no hurry.
 func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
@@ -121,15 +122,18 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 	if err := s.fs.Mkdir(dir, s.cfg.DirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	to, err := s.freeName(filepath.Join(bin, name))
+	// What needs room is made before the journal is told: of a poisoned log it may hold
+	// records that no segment has, and a full disk refuses the deletion.
+	to, err := s.makeFreeDir(filepath.Join(bin, name))
 	if err != nil {
+		s.binMade.Store(false) // somebody may have removed it
 		return err
 	}
 	if err := s.journal.fence(name, journal.AllSegments); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(dir, to); err != nil {
-		s.binMade.Store(false) // somebody may have removed it
+		s.binMade.Store(false)
 		return err
 	}
 	for _, parent := range []string{s.root, bin} {
@@ -139,8 +143,22 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	if err := s.rootTakesWrites(); err != nil {
+		s.setUnsure(name, true)
+		return err
+	}
 	s.setUnsure(name, false)
 	return nil
+}
+
+// rootTakesWrites fails where the filesystem has stopped, and flushes that seemed to
+// succeed may have done nothing. A directory cannot be asked, so a file of the root is.
+func (s *Store) rootTakesWrites() error {
+	f, err := s.fs.OpenFile(s.pathInRoot(sidecar.RunStateName), device.ReadWrite, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.TakesWrites(), f.Close())
 }
 
 // makeDeletedDir makes .deleted durable, once per store.
@@ -169,20 +187,20 @@ func (s *Store) setUnsure(name string, unsure bool) {
 // apart.
 const freeNames = 10_000
 
-// freeName gives a name that nothing has: the shard's, the time, and a number
-// when that is taken.
-func (s *Store) freeName(path string) (string, error) {
+// makeFreeDir makes a directory under a name that nothing has: the shard's, the time,
+// and a number when that is taken. A rename may replace it, being empty.
+func (s *Store) makeFreeDir(path string) (string, error) {
 	path = fmt.Sprintf("%s.%d", path, s.nowMicros())
 	for n := range freeNames {
 		candidate := path
 		if n > 0 {
 			candidate += "-" + strconv.Itoa(n)
 		}
-		_, err := s.fs.Lstat(candidate)
-		if device.IsNotExist(err) {
+		err := s.fs.Mkdir(candidate, s.cfg.DirMode)
+		if err == nil {
 			return candidate, nil
 		}
-		if err != nil {
+		if !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}

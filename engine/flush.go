@@ -67,12 +67,16 @@ func (p *flushPass) round() (again bool) {
 	if err == nil {
 		err = p.op.File.TakesWrites()
 	}
+	id, file, size := p.id, p.file, p.size
+	if p.pending || file == nil {
+		id, file, size = p.retired.id, p.retiredFile, p.retiredSize
+	}
 	var unnamed error
-	if err == nil && !p.pending && p.file != nil {
-		unnamed = l.stillNamed(p.file, p.size)
+	if err == nil {
+		unnamed = stillNamed(file, size)
 	}
 	l.mu.Lock()
-	if err == nil && l.writesLocked(p.id) {
+	if err == nil && l.writesLocked(id) {
 		// A segment that was sealed meanwhile was judged by its seal, and may
 		// have been trimmed since.
 		err = unnamed

@@ -65,7 +65,7 @@ func (c *checkpoint) next() bool {
 func (c *checkpoint) finish() error {
 	l, err := c.log, c.op.Err
 	if err == nil {
-		err = l.kept(c.file, c.end)
+		err = kept(c.file, c.end)
 	}
 	l.mu.Lock()
 	if err == nil {

@@ -16,6 +16,29 @@ func (j *commitJournal) leftBehind(l *Log, segment uint64) {
 	}
 }
 
+// goesOn notes in which segment a log that was opened goes on. That may be one which it
+// had left behind before it was poisoned: when nothing of the next one reached the
+// device there is no next one. What is journaled for it from here on counts, and a fence
+// must not take it for what was left behind.
+func (j *commitJournal) goesOn(l *Log) {
+	active := l.mu.active.id
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	shard, ok := j.mu.shards[l.name]
+	if !ok {
+		return
+	}
+	shard.lowest = min(shard.lowest, active)
+	switch {
+	case shard.left < active:
+	case active == 0:
+		shard.sealed, shard.left = 0, 0
+	default:
+		shard.left = active - 1
+	}
+	j.mu.shards[l.name] = shard
+}
+
 // fence makes it durable that the journal holds nothing for the segments of a shard
 // up to one, before they are removed or cut: a start would find them missing, or
 // would bring back what was cut. Their bytes are durable where they belong, or are

@@ -89,7 +89,7 @@ func (s *Store) replayJournal() error {
 	if s.single {
 		return s.nothingPending()
 	}
-	if _, err := s.fs.Lstat(filepath.Join(s.root, journal.DirName, journal.CurrentName)); device.IsNotExist(err) {
+	if _, err := s.fs.Lstat(filepath.Join(s.root, journal.DirName)); device.IsNotExist(err) {
 		return nil // never used
 	}
 	epoch, err := s.newEpoch()

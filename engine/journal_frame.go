@@ -98,6 +98,7 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	s, f := j.store, &j.files[j.active]
 	j.op.Kind, j.op.File, j.op.Buf, j.op.Pos = device.WriteDsync, f.file, frame, j.pos
 	place, inline := 0, false
+	var looked time.Time
 	if len(entries) == 1 && entries[0].log != nil {
 		place, inline = s.inline(entries[0].log, &j.op)
 	} else {
@@ -106,23 +107,23 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 	var err error
 	if inline {
 		err = s.performInline(&j.op, place)
-		lookAtNames(entries)
 	} else {
 		s.queue.Submit(&j.op)
-		looked := lookAtNames(entries) // a system call each, while the device works
+		looked = lookAtNames(entries) // a system call each, while the device works
 		err = j.op.Wait()
 		s.keepIfUnknown(&j.op)
-		if time.Since(looked) > nameSeen {
-			lookAtNames(entries)
-		}
 	}
 	if err == nil && j.op.Pieces > 1 {
 		// Of several pieces a dsync write covers the last one.
 		j.op.Kind, j.op.Buf, j.op.Pos = device.Flush, nil, 0
 		err = s.do(&j.op)
 	}
+	if time.Since(looked) > nameSeen {
+		lookAtNames(entries)
+	}
 	if err == nil {
-		err = f.file.TakesWrites() // a frame is none when the filesystem stopped meanwhile
+		// A frame is none when its file has no name, or the filesystem stopped meanwhile.
+		err = kept(f.file, j.pos)
 	}
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
@@ -146,7 +147,7 @@ func lookAtNames(entries []*journalEntry) (began time.Time) {
 	began = time.Now()
 	for _, e := range entries {
 		if e.log != nil {
-			e.unnamed = e.log.stillNamed(e.log.mu.active.file, e.Position)
+			e.unnamed = stillNamed(e.log.mu.active.file, e.Position)
 		}
 	}
 	return began

@@ -267,3 +267,20 @@ func TestAJournalThatFindsNoSpaceLeavesNone(t *testing.T) {
 	}
 	r.open()
 }
+
+// A deletion that finds no room is refused before the journal forgets what it alone holds.
+func TestADeletionOnAFullDiskKeepsWhatOnlyTheJournalHolds(t *testing.T) {
+	r, disk := newJournalRig(t)
+	r.poisonLag(disk, 20)
+	full := disk.Inject(faultdisk.Fault{
+		Kinds: faultdisk.Mkdir, Errno: syscall.ENOSPC, Times: faultdisk.Forever,
+		Path: func(path string) bool { return filepath.Base(filepath.Dir(path)) == ".deleted" },
+	})
+	errorAs[*engine.FullError](t, r.store.DeleteLog(r.ctx, testKey(0)))
+	full.Remove()
+	if err := r.store.Close(r.ctx); !errors.Is(err, engine.ErrPoisoned) && err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	r.wantHeld(r.log, 20, 100)
+}

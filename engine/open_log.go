@@ -131,6 +131,7 @@ func (s *Store) settle(name string, l *Log) {
 	delete(s.mu.opening, name)
 	if l != nil {
 		l.name = name
+		s.journal.goesOn(l)
 		s.mu.logs[name] = l
 	}
 }

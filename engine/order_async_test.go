@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -238,4 +240,19 @@ func TestAReadBesideATruncationNeverMeetsAFileThatIsBeingCut(t *testing.T) {
 		}
 		check(t, r, "after")
 	})
+}
+
+// The retired segment may be removed by hand, too, and is not durable then.
+func TestARetiredSegmentWithoutANameIsNotReportedDurable(t *testing.T) {
+	r, seal := heldSeal(t, engine.FsyncPeriodic, 0)
+	defer seal.Release()
+	segments := r.log.Segments()
+	before := r.log.DurableOffset()
+	if err := os.Remove(filepath.Join(r.log.Dir(), segment.LogName(segments[len(segments)-2].ID))); err != nil {
+		t.Fatal(err)
+	}
+	errorAs[*engine.PoisonedError](t, r.log.Sync(r.ctx))
+	if got := r.log.DurableOffset(); got != before {
+		t.Errorf("durable went from %d to %d", before, got)
+	}
 }

@@ -72,7 +72,7 @@ type deletedShard struct {
 	micros, number uint64
 }
 
-// parseDeleted reads a name that freeName made.
+// parseDeleted reads a name that makeFreeDir made.
 func parseDeleted(entry device.Entry) (deletedShard, bool) {
 	dot := strings.LastIndexByte(entry.Name, '.')
 	if dot <= 0 {

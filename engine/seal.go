@@ -40,7 +40,7 @@ func (l *Log) sealSegment(w *writer) error {
 			return err
 		}
 	}
-	return l.stillNamed(w.file, w.size)
+	return stillNamed(w.file, w.size)
 }
 
 // sealIndex writes the rest of the index and flushes it. A write that fails is

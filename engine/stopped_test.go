@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"io/fs"
 	"sync/atomic"
 	"syscall"
@@ -95,4 +96,24 @@ func TestTheFlushOfARetiredSegmentIsNotBelievedWhenTheFilesystemStopped(t *testi
 	if got := r.log.DurableOffset(); got != before {
 		t.Errorf("durable went from %d to %d", before, got)
 	}
+}
+
+// A deletion that was flushed over a filesystem that stopped may not have happened, and
+// a log that was opened there may not hold what recovery found.
+func TestNothingIsDeletedOrOpenedOnAFilesystemThatStopped(t *testing.T) {
+	var stopped atomic.Bool
+	r := newRigIn(t, t.TempDir(), func(c *engine.Config) {
+		c.Journal = engine.JournalOff
+		c.FS = stoppingFS{device.OS(), &stopped}
+	})
+	r.appendSizes(100)
+	stopped.Store(true)
+	if err := r.store.DeleteLog(r.ctx, testKey(0)); !errors.Is(err, syscall.EROFS) {
+		t.Error("a deletion:", err)
+	}
+	if _, err := r.store.OpenLog(r.ctx, testKey(1)); !errors.Is(err, syscall.EROFS) {
+		t.Error("an opening:", err)
+	}
+	stopped.Store(false)
+	r.delete(0)
 }

@@ -126,7 +126,7 @@ func (l *Log) flushActive() error {
 	}
 	err := l.flushFile(w.file)
 	if err == nil {
-		err = l.stillNamed(w.file, w.size)
+		err = stillNamed(w.file, w.size)
 	}
 	if err != nil {
 		l.store.counters.syncFailures.Add(1)

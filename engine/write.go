@@ -8,7 +8,7 @@ import (
 	"felix.local/felix/device"
 )
 
-var errUnlinked = errors.New("the segment file has no name any more: its directory or file was removed")
+var errUnlinked = errors.New("the file has no name any more: it or its directory was removed")
 
 // write carries one batch to its segment and acknowledges it, or fails it and
 // everything behind it. away says that the commit journal has it instead, and the
@@ -86,9 +86,9 @@ func (l *Log) writeSegment(b *batch, file device.File) {
 			return
 		}
 		durable = true
-		err = l.stillNamed(file, b.pos)
+		err = stillNamed(file, b.pos)
 	} else if durable {
-		err = l.kept(file, b.pos)
+		err = kept(file, b.pos)
 	}
 	if err != nil {
 		l.fail(b, l.syncFailed(b, err))
@@ -119,9 +119,9 @@ func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
 	l.goOn(false)
 }
 
-// stillNamed fails when a segment lost its name: a record in such a file does
-// not survive the process, however durable its bytes are.
-func (l *Log) stillNamed(file device.File, pos int64) error {
+// stillNamed fails when a file lost its name: a record in such a file does not survive
+// the process, however durable its bytes are.
+func stillNamed(file device.File, pos int64) error {
 	linked, err := file.Linked()
 	if err == nil && !linked {
 		err = device.NewError("commit", file.Name(), pos, errUnlinked)
@@ -129,12 +129,12 @@ func (l *Log) stillNamed(file device.File, pos int64) error {
 	return err
 }
 
-// kept fails when what a dsync write or a flush that succeeded covered, up to pos, may be
-// gone all the same, for whom flushFile has not asked already: the segment lost its
-// name, or the filesystem stopped while the flush was under way. ext4 and XFS then let
-// some flushes succeed whose metadata they drop.
-func (l *Log) kept(file device.File, pos int64) error {
-	if err := l.stillNamed(file, pos); err != nil {
+// kept fails when what a dsync write or a flush that succeeded covered, up to pos, may
+// be gone all the same: the file lost its name, or the filesystem stopped while the
+// flush was under way. ext4 and XFS then let some flushes succeed whose metadata they
+// drop. After flushFile the first alone is left to ask.
+func kept(file device.File, pos int64) error {
+	if err := stillNamed(file, pos); err != nil {
 		return err
 	}
 	return file.TakesWrites()
@@ -281,7 +281,11 @@ func (l *Log) rewind(file device.File, pos int64) error {
 	if err := file.Truncate(pos); err != nil {
 		return err
 	}
-	if err := l.flushFile(file); err != nil {
+	err := l.flushFile(file)
+	if err == nil {
+		err = stillNamed(file, pos)
+	}
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -92,5 +92,9 @@ func (a *applier) finish() (err error) {
 	if err := a.disk.flushDir(a.dir); err != nil {
 		return err
 	}
-	return a.disk.writeDurably(f, a.plan.Mark.AppendTo(nil), 0)
+	if err := a.disk.writeDurably(f, a.plan.Mark.AppendTo(nil), 0); err != nil {
+		return err
+	}
+	// What was flushed counts if the filesystem has not stopped since.
+	return f.TakesWrites()
 }

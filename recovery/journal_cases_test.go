@@ -497,6 +497,10 @@ func brokenJournalCases() []journalCase {
 		broken("a damaged name of the epoch", "current: the file that names the epoch is damaged", put(journal.CurrentName, flip(testCurrent().AppendTo(nil), 9))),
 		broken("an empty name of the epoch", "truncated", put(journal.CurrentName, nil)),
 		broken("a longer name of the epoch", "too long", put(journal.CurrentName, append(testCurrent().AppendTo(nil), 0))),
+		broken("a name of the epoch that is gone beside frames", "the file that names the epoch is gone, and 00000000.journal holds frames", func(j *journaled) {
+			j.commit()
+			j.must(j.d.Remove(testRoot + "/" + journal.DirName + "/" + journal.CurrentName))
+		}),
 		broken("a data file that is gone", "00000001.journal: a data file of the journal is gone", func(j *journaled) {
 			j.commit()
 			j.must(j.d.Remove(testRoot + "/" + journal.DirName + "/" + journal.FileName(1)))

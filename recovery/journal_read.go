@@ -26,14 +26,14 @@ func (j *journalFiles) close() error {
 
 // openJournal opens the journal of a root; nil when there is none with anything in
 // it. The error is a *JournalError for a journal that is not whole, else a failed
-// read. A directory without the file that names the epoch is one that a crash left
-// while it was made: nothing was ever committed through it.
+// read. A directory without the file that names the epoch and without frames is one that
+// a crash left while it was made: nothing was ever committed through it.
 func openJournal(disk device.FS, root string, mode device.OpenMode) (*journalFiles, error) {
 	j := &journalFiles{dir: filepath.Join(root, journal.DirName)}
 	path := filepath.Join(j.dir, journal.CurrentName)
 	b, err := readCurrent(disk, path)
 	if device.IsNotExist(err) {
-		return nil, nil
+		return nil, j.wantUnused(disk)
 	}
 	if err != nil {
 		return nil, err
@@ -55,6 +55,46 @@ func openJournal(disk device.FS, root string, mode device.OpenMode) (*journalFil
 		j.files = append(j.files, f)
 	}
 	return j, nil
+}
+
+// wantUnused refuses a journal whose data files hold frames while the file that names the
+// epoch is gone: it was there before the first frame.
+func (j *journalFiles) wantUnused(disk device.FS) error {
+	entries, err := disk.ReadDir(j.dir)
+	if err != nil && !device.IsNotExist(err) {
+		return err
+	}
+	for _, e := range entries {
+		if _, ok := journal.ParseFileName(e.Name); !ok {
+			continue
+		}
+		used, err := holdsFrame(disk, filepath.Join(j.dir, e.Name))
+		if err != nil {
+			return err
+		}
+		if used {
+			return &JournalError{
+				File: filepath.Join(j.dir, journal.CurrentName), Position: -1, Remedy: remedyJournal,
+				Reason: fmt.Sprintf("the file that names the epoch is gone, and %s holds frames", e.Name),
+			}
+		}
+	}
+	return nil
+}
+
+// holdsFrame says whether a data file was ever used; its first frame is at its beginning.
+func holdsFrame(disk device.FS, path string) (bool, error) {
+	f, err := disk.OpenFile(path, device.ReadOnly, 0)
+	if err != nil {
+		return false, err
+	}
+	b := make([]byte, journal.HeaderBytes)
+	n, err := readAvailable(f, b, 0)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	_, err = journal.DecodeHeader(b[:n])
+	return err == nil, nil
 }
 
 // readCurrent reads one byte more than there may be, so that a longer file shows.

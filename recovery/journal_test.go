@@ -143,7 +143,7 @@ func TestWithoutAJournalThereIsNothingToReplay(t *testing.T) {
 	for name, setup := range map[string]func(j *journaled){
 		"no directory":                            func(j *journaled) { j.must(j.d.Remove(testRoot + "/" + journal.DirName)) },
 		"an empty directory":                      func(*journaled) {},
-		"data files, and no name of the epoch":    func(j *journaled) { j.put(journal.DirName+"/"+journal.FileName(0), sealed(oldEpoch, 1, 1)) },
+		"data files, and no name of the epoch":    func(j *journaled) { j.put(journal.DirName+"/"+journal.FileName(0), make([]byte, 32768)) },
 		"a name of the epoch that was not done":   func(j *journaled) { j.put(journal.DirName+"/current.tmp", testCurrent().AppendTo(nil)) },
 		"an epoch without frames, and no files":   func(j *journaled) { j.put(journal.DirName+"/"+journal.CurrentName, empty.AppendTo(nil)) },
 		"an epoch without frames, and old frames": func(j *journaled) { j.put(journal.DirName+"/"+journal.CurrentName, empty.AppendTo(nil)); j.commit() },

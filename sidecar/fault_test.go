@@ -68,8 +68,9 @@ func steps() map[faultdisk.Kinds]Step {
 	}
 }
 
-// failing are the operations that a fault may hit.
-const failing = faultdisk.Changes | faultdisk.OpenDir
+// failing are the operations that a fault may hit. No file is opened by its name: a
+// process without a free descriptor must not find that out behind the rename.
+const failing = faultdisk.Changes | faultdisk.Open | faultdisk.OpenDir
 
 func TestAFailureAnywhereLeavesTheOldFileOrTheNewOne(t *testing.T) {
 	for what, c := range changes() {

@@ -72,41 +72,31 @@ func Replace(disk device.FS, queue device.Queue, dir, name string, data []byte, 
 	path, temp := filepath.Join(dir, name), filepath.Join(dir, TempName(name))
 	// 1. The bytes, and 2. their flush: the name must never stand for bytes that
 	// the device does not hold.
-	if step, err := writeTemp(disk, queue, temp, data, perm, flush); err != nil {
+	file, step, err := writeTemp(disk, queue, temp, data, perm, flush)
+	if err != nil {
 		return &ChangeError{Path: path, Step: step, Err: err}
 	}
 	// 3. The name, which changes hands in one piece.
 	if err := disk.Rename(temp, path); err != nil {
-		return &ChangeError{Path: path, Step: StepRename, Err: err}
+		return &ChangeError{Path: path, Step: StepRename, Err: errors.Join(err, file.Close())}
 	}
-	if !flush {
-		return nil
+	if flush {
+		// 4. The directory: until then a power loss may bring the old file back.
+		if err = FlushDir(disk, queue, dir); err == nil {
+			// 5. The flushes count if the filesystem has not stopped since.
+			err = file.TakesWrites()
+		}
 	}
-	// 4. The directory: until then a power loss may bring the old file back.
-	err := FlushDir(disk, queue, dir)
-	if err == nil {
-		// 5. The flushes count if the filesystem has not stopped since.
-		err = takesWrites(disk, path)
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return &ChangeError{Path: path, Step: StepDirectory, Err: err}
 	}
 	return nil
 }
 
-// takesWrites asks the file at a path, which was replaced through another name.
-func takesWrites(disk device.FS, path string) error {
-	file, err := disk.OpenFile(path, device.ReadWrite, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.TakesWrites(), file.Close())
-}
-
-// writeTemp makes the temporary file anew. One that a crash or a failure left is
-// taken away, not written over: its inode may be linked elsewhere, by a backup,
-// and a flush of it may have failed.
-func writeTemp(disk device.FS, queue device.Queue, temp string, data []byte, perm fs.FileMode, flush bool) (Step, error) {
+// writeTemp makes the temporary file anew, and gives it open. One that a crash or a
+// failure left is taken away, not written over: its inode may be linked elsewhere, by a
+// backup, and a flush of it may have failed.
+func writeTemp(disk device.FS, queue device.Queue, temp string, data []byte, perm fs.FileMode, flush bool) (device.File, Step, error) {
 	file, err := disk.OpenFile(temp, device.CreateNew, perm)
 	if errors.Is(err, fs.ErrExist) {
 		if err = disk.Remove(temp); err == nil {
@@ -114,7 +104,7 @@ func writeTemp(disk device.FS, queue device.Queue, temp string, data []byte, per
 		}
 	}
 	if err != nil {
-		return StepOpen, err
+		return nil, StepOpen, err
 	}
 	step := StepWrite
 	if len(data) > 0 {
@@ -124,15 +114,15 @@ func writeTemp(disk device.FS, queue device.Queue, temp string, data []byte, per
 		step = StepFlush
 		err = device.Do(queue, &device.Op{Kind: device.Flush, File: file})
 	}
-	if errors.Is(err, device.ErrOutcomeUnknown) {
-		return step, err // the backend may still be at it: file and name stay
+	switch {
+	case err == nil:
+		return file, "", nil
+	case errors.Is(err, device.ErrOutcomeUnknown):
+		return nil, step, err // the backend may still be at it: file and name stay
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		// What is left would be taken away by the next call, but on a full disk
-		// its blocks are missed before that.
-		return step, errors.Join(err, ignoreAbsent(disk.Remove(temp)))
-	}
-	return "", nil
+	// What is left would be taken away by the next call, but on a full disk its blocks
+	// are missed before that.
+	return nil, step, errors.Join(err, file.Close(), ignoreAbsent(disk.Remove(temp)))
 }
 
 // Remove unlinks files and returns when that is durable, with one flush for all of

@@ -34,11 +34,11 @@ func journaling() []Defect {
 				},
 				{
 					File: "engine/journal_frame.go",
-					Old:  "		s.queue.Submit(&j.op)\n		looked := lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n",
+					Old:  "		s.queue.Submit(&j.op)\n		looked = lookAtNames(entries) // a system call each, while the device works\n		err = j.op.Wait()\n		s.keepIfUnknown(&j.op)\n",
 					New: `		j.late = &device.Op{Kind: device.WriteDsync, File: f.file, Buf: append([]byte(nil), frame...), Pos: j.pos}
 		s.queue.Submit(j.late)
 		j.op.Pieces = 1
-		looked := lookAtNames(entries)
+		looked = lookAtNames(entries)
 `,
 				},
 				{
@@ -172,6 +172,53 @@ func journaling() []Defect {
 			},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestWhatWasDeletedIsNotReplayed", Says: "the segment does not exist"},
+			},
+		},
+		{
+			Name:   "a deletion tells the journal before it has its place",
+			Breaks: "what a deletion needs room for is made before the fence; here a full disk refuses the deletion, and what only the journal held of a poisoned log is void",
+			Edits: []Edit{{
+				File: "engine/delete.go",
+				Old:  "	to, err := s.makeFreeDir(filepath.Join(bin, name))\n	if err != nil {\n",
+				New:  "	err := s.journal.fence(name, journal.AllSegments)\n	if err != nil {\n		return err\n	}\n	to, err := s.makeFreeDir(filepath.Join(bin, name))\n	if err != nil {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestADeletionOnAFullDiskKeepsWhatOnlyTheJournalHolds", Says: "ends at 0, want 20"},
+			},
+		},
+		{
+			Name:   "a segment that a log goes back to counts as left behind",
+			Breaks: "a fence reaches no further than the segments that were left for good; here the removal of an older one voids what the journal holds for the active one",
+			Edits: []Edit{{
+				File: "engine/open_log.go",
+				Old:  "		s.journal.goesOn(l)\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestASegmentThatALogGoesBackToIsNotTakenForOneThatWasLeft", Says: "records were acknowledged, "},
+			},
+		},
+		{
+			Name:   "a frame in a file without a name is acknowledged",
+			Breaks: "a frame is durable if its file has a name after it; here the journal was removed under the store, and what it acknowledges is gone with the process",
+			Edits: []Edit{{
+				File: "engine/journal_frame.go",
+				Old:  "		err = kept(f.file, j.pos)\n",
+				New:  "		err = f.file.TakesWrites()\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAJournalThatLosesItsNameAcknowledgesNothing", Says: "acknowledged in a journal that has no name"},
+			},
+		},
+		{
+			Name:   "a journal without the name of its epoch counts as unused",
+			Breaks: "frames beside a missing current refuse the root; here it opens without what only they hold",
+			Edits: []Edit{{
+				File: "recovery/journal_read.go",
+				Old:  "		return nil, j.wantUnused(disk)\n",
+				New:  "		return nil, nil\n",
+			}},
+			Caught: []Check{
+				{Package: "recovery", Test: "TestReplay", Says: "plan <nil>"},
 			},
 		},
 		{

@@ -33,8 +33,8 @@ func replacing() []Defect {
 			Breaks: "a change of a small file is on the device before anybody acts on it; here a power loss brings the former one back: a promise, a storage id, a deleted stream",
 			Edits: []Edit{{
 				File: "sidecar/replace.go",
-				Old:  "	err := FlushDir(disk, queue, dir)\n	if err == nil {\n",
-				New:  "	var err error\n	if err == nil {\n",
+				Old:  "		if err = FlushDir(disk, queue, dir); err == nil {\n",
+				New:  "		if err == nil {\n",
 			}},
 			Caught: []Check{
 				{Package: powerTests, Test: replicaProof, Says: failedWorkloads},

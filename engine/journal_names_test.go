@@ -1,0 +1,178 @@
+package engine_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"felix.local/felix/device"
+	"felix.local/felix/engine"
+	"felix.local/felix/internal/faultdisk"
+	"felix.local/felix/internal/simdisk"
+	"felix.local/felix/journal"
+	"felix.local/felix/segment"
+)
+
+// What a data file without a name holds is gone with the process, so a frame in it is
+// none.
+func TestAJournalThatLosesItsNameAcknowledgesNothing(t *testing.T) {
+	r, _ := newJournalRig(t)
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(r.root, journal.DirName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.log.Append(r.ctx, engine.Record{Payload: payload(5, 100)}); !errors.Is(err, engine.ErrPoisoned) {
+		t.Error("acknowledged in a journal that has no name:", err)
+	}
+	if tail := r.log.TailOffset(); tail != 5 {
+		t.Errorf("readers see %d records", tail)
+	}
+}
+
+// framesInPieces says of every frame that it took two transfers.
+type framesInPieces struct{ device.Queue }
+
+func (q framesInPieces) Submit(ops ...*device.Op) {
+	for _, op := range ops {
+		if op.Kind != device.WriteDsync || !isFrame(op.File.Name()) {
+			q.Queue.Submit(op)
+			continue
+		}
+		op.Prepare()
+		go func() {
+			whole := device.Op{Kind: op.Kind, File: op.File, Buf: op.Buf, Pos: op.Pos}
+			err := device.Do(q.Queue, &whole)
+			op.Pieces = 2
+			op.Complete(whole.N, err)
+		}()
+	}
+}
+
+// A frame in several pieces is durable with the flush behind it, and names are looked at
+// after that one too.
+func TestASegmentThatLosesItsNameUnderTheFlushOfAFrameIsNotAcknowledged(t *testing.T) {
+	r, disk := newJournalRig(t, func(c *engine.Config) { c.Queue = framesInPieces{c.Queue} })
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	held := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Path: isFrame, Stall: true})
+	defer held.Release()
+	p, err := r.log.AppendAsync(r.ctx, engine.Record{Payload: payload(5, 100)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-held.Reached()
+	time.Sleep(5 * time.Millisecond) // what was seen is old by now
+	if err := os.Remove(filepath.Join(r.log.Dir(), segment.LogName(0))); err != nil {
+		t.Fatal(err)
+	}
+	held.Release()
+	if _, err := p.Wait(r.ctx); !errors.Is(err, engine.ErrPoisoned) {
+		t.Error("acknowledged though its segment has no name:", err)
+	}
+}
+
+// A log that was poisoned while nothing of its next segment was on the device goes on in
+// the former one when it is opened again. A removal of older segments must not void what
+// the journal holds for that one from then on, and a start must know when it goes.
+func TestASegmentThatALogGoesBackToIsNotTakenForOneThatWasLeft(t *testing.T) {
+	for name, trimFirst := range map[string]bool{"older ones go before": true, "older ones go after": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { logGoesBack(t, trimFirst) })
+		})
+	}
+}
+
+func logGoesBack(t *testing.T, trimFirst bool) {
+	r := newSimRig(t, journaled, func(c *engine.Config) {
+		c.SegmentBytes, c.RolloverThresholdPercent = 30_000, 50
+	})
+	// What lags of another log keeps the frames from here on.
+	if err := appendEach(r.ctx, r.openShards(2)[1], 1, 100); err != nil {
+		t.Fatal(err)
+	}
+	newest := func() segment.Descriptor { return r.log.Segments()[len(r.log.Segments())-1] }
+	appendOne := func() error {
+		err := appendEach(r.ctx, r.log, 1, journalWorldBytes)
+		synctest.Wait() // the next segment is prepared, the former one sealed
+		return err
+	}
+	trim := func() {
+		if _, err := r.log.TrimBefore(r.ctx, newest().BaseOffset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The first segment was left, and the journal holds records of both.
+	for newest().ID < 1 || r.log.TailOffset() < newest().BaseOffset+3 {
+		if err := appendOne(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if trimFirst {
+		trim()
+	}
+	r.disk.FailSync(simdisk.SyncFault{
+		Files: true, Revert: true, Errno: syscall.EIO,
+		Path: func(path string) bool { return filepath.Base(path) == segment.LogName(2) },
+	})
+	var err error
+	for err == nil {
+		err = appendOne()
+	}
+	acked := r.log.TailOffset()
+	if !errors.Is(err, engine.ErrPoisoned) {
+		t.Fatal(err)
+	}
+	_ = r.log.Close(r.ctx) // it says that it is poisoned
+	if r.log, err = r.store.OpenLog(r.ctx, testKey(0)); err != nil {
+		t.Fatal(err)
+	}
+	if id := newest().ID; id != 1 || r.log.TailOffset() != acked {
+		t.Fatalf("it goes on in segment %d at %d, want 1 at %d", id, r.log.TailOffset(), acked)
+	}
+	before := r.store.Stats().JournalEntries
+	if err := appendEach(r.ctx, r.log, 1, journalWorldBytes); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.store.Stats().JournalEntries - before; n != 1 || newest().ID != 1 {
+		t.Fatalf("%d of 1 append is in the journal, for segment %d", n, newest().ID)
+	}
+	if !trimFirst {
+		trim()
+	}
+	image := r.afterPowerLoss(1)
+	image.holds(image.log, acked+1)
+	image.close()
+	// It leaves that segment for good, which goes in turn.
+	for newest().ID < 2 {
+		if err := appendOne(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trim()
+	image = r.afterPowerLoss(2)
+	image.holds(image.log, r.log.TailOffset())
+}
+
+// A segment that is cut back after a failed write is asked for its name: its flush moves
+// the durable bound.
+func TestASegmentWithoutANameIsNotCutBack(t *testing.T) {
+	disk, onDisk := withFaults(t)
+	r := newRig(t, onDisk, func(c *engine.Config) { c.FsyncMode = engine.FsyncPeriodic })
+	r.appendSizes(100)
+	if err := os.Remove(filepath.Join(r.log.Dir(), segment.LogName(0))); err != nil {
+		t.Fatal(err)
+	}
+	disk.Inject(faultdisk.Fault{Kinds: faultdisk.Write, Path: isLog, Errno: syscall.EIO})
+	_, err := r.log.Append(r.ctx, engine.Record{Payload: payload(1, 100)})
+	errorAs[*engine.PoisonedError](t, err)
+	if n := r.log.DurableOffset(); n != 0 {
+		t.Errorf("%d records are said to be durable", n)
+	}
+}
