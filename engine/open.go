@@ -105,7 +105,7 @@ func newStore(root string, cfg Config) *Store {
 	s.signals.New = func() any { return make(chan struct{}, 1) }
 	sealed, writers := descriptorBounds(cfg)
 	s.sealed, s.writers = newSealedCache(sealed), newWriterCache(writers)
-	s.space = newSpaceGuard(s.fs, root, cfg.MinFreeBytes, cfg.MinFreeInodes)
+	s.space = newSpaceGuard(s.fs, root, cfg.MinFreeBytes, cfg.MinFreeInodes, s.logger)
 	s.mu.logs = make(map[string]*Log)
 	s.mu.opening, s.mu.deleting = make(map[string]ShardKey), make(map[string]ShardKey)
 	s.mu.unsure, s.markers.durable = make(map[string]bool), make(map[string]bool)

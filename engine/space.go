@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type spaceGuard struct {
 	fs                  device.FS
 	root                string
 	minBytes, minInodes int64
+	logger              *slog.Logger
 
 	low    atomic.Bool
 	credit atomic.Int64
@@ -37,8 +39,8 @@ type spaceGuard struct {
 	}
 }
 
-func newSpaceGuard(fs device.FS, root string, minBytes, minInodes int64) *spaceGuard {
-	return &spaceGuard{fs: fs, root: root, minBytes: minBytes, minInodes: minInodes, kick: make(chan struct{}, 1)}
+func newSpaceGuard(fs device.FS, root string, minBytes, minInodes int64, logger *slog.Logger) *spaceGuard {
+	return &spaceGuard{fs: fs, root: root, minBytes: minBytes, minInodes: minInodes, logger: logger, kick: make(chan struct{}, 1)}
 }
 
 // look reads the filesystem's state and opens or closes the guard.
@@ -54,23 +56,37 @@ func (g *spaceGuard) look() {
 		return
 	}
 	g.mu.bytes, g.mu.inodes = space.FreeBytes, space.FreeInodes
-	needBytes, needInodes := g.minBytes, g.minInodes
-	if g.low.Load() {
-		needBytes += needBytes / 8
-		needInodes += needInodes / 8
-	}
 	switch {
-	case g.minBytes > 0 && space.FreeBytes < needBytes:
-		g.mu.reason = fmt.Sprintf("%d bytes free, %d required", space.FreeBytes, needBytes)
-		g.low.Store(true)
-	case g.minInodes > 0 && space.FreeInodes >= 0 && space.FreeInodes < needInodes:
-		g.mu.reason = fmt.Sprintf("%d inodes free, %d required", space.FreeInodes, needInodes)
-		g.low.Store(true)
+	case g.minBytes > 0 && space.FreeBytes < g.needs(g.minBytes):
+		g.closeLocked("bytes", space.FreeBytes, g.minBytes)
+	case g.minInodes > 0 && space.FreeInodes >= 0 && space.FreeInodes < g.needs(g.minInodes):
+		g.closeLocked("inodes", space.FreeInodes, g.minInodes)
 	default:
+		if g.low.Swap(false) {
+			g.logger.Info("there is space again, appends are taken", "root", g.root, "free_bytes", space.FreeBytes, "free_inodes", space.FreeInodes)
+		}
 		g.mu.reason = ""
-		g.low.Store(false)
 	}
 	g.credit.Store(max(0, (space.FreeBytes-g.minBytes)/2))
+}
+
+// needs is how much has to be free for the guard to be open, given the floor.
+func (g *spaceGuard) needs(floor int64) int64 {
+	if g.low.Load() {
+		floor += floor / 8
+	}
+	return floor
+}
+
+// closeLocked refuses appends from here on.
+func (g *spaceGuard) closeLocked(what string, free, floor int64) {
+	if g.low.Load() {
+		g.mu.reason = fmt.Sprintf("%d %s free, %d required: the floor of %d and an eighth", free, what, g.needs(floor), floor)
+		return
+	}
+	g.low.Store(true)
+	g.mu.reason = fmt.Sprintf("%d %s free, %d required", free, what, floor)
+	g.logger.Warn("the disk is nearly full, appends are refused", "root", g.root, "reason", g.mu.reason)
 }
 
 // admit says whether n more bytes may be appended; when not, why.
