@@ -86,7 +86,7 @@ func (e *RottenError) Error() string {
 		why = e.Cause.Error()
 	}
 	return fmt.Sprintf("journal frame %d is damaged, in %s at position %d or after it (%s), and frame %d in %s is intact: "+
-		"records that were acknowledged are missing; restore the data directory from a backup or a replica, "+
+		"records that were acknowledged are missing; restore the data directory from a backup, "+
 		"or keep a copy of it and ask for help",
 		e.Sequence, e.File, e.Position, why, e.Later, e.LaterFile)
 }

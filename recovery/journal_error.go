@@ -85,9 +85,9 @@ func (e *JournalRefusedError) Unwrap() []error {
 
 // What an operator can do.
 const (
-	remedyJournal = "restore the data directory from a backup or a replica; " +
+	remedyJournal = "restore the data directory from a backup; " +
 		"or move the journal's directory away to open the store without the records that only the journal holds"
-	remedyShard = "put the shard's directory back as it was when this engine stopped, or restore the data directory from a backup or a replica; " +
+	remedyShard = "put the shard's directory back as it was when this engine stopped, or restore the data directory from a backup; " +
 		"or move the journal's directory away to open the store without the records that only the journal holds"
 )
 

@@ -44,7 +44,7 @@ func TestPlanReadsWell(t *testing.T) {
 `},
 		{refusals, `orders/0: would refuse to open (1 reason), nothing would be changed
   durable.mark: segment 1, 168 bytes
-  refuse: DIR/00000000000000000001.log at position 100: record checksum; durable.mark vouches for the bytes below position 168, so this was on the disk and rotted; intact records that follow: 2 [record checksum mismatch: stored 0xe2359232, computed 0x9ad11670 (shard orders/0, segment 1, position 100)]; bring the file back from a replica or a backup
+  refuse: DIR/00000000000000000001.log at position 100: record checksum; durable.mark vouches for the bytes below position 168, so this was on the disk and rotted; intact records that follow: 2 [record checksum mismatch: stored 0xe2359232, computed 0x9ad11670 (shard orders/0, segment 1, position 100)]; bring the file back from a backup of the shard (docs/backup.md), or export what can be read with felixd log dump --skip-damaged
   delete segment 00000000000000000002.log: its header was never written, so it holds no record
   left alone: notes.txt
 `},
@@ -76,7 +76,7 @@ func TestPlanIsStableJSON(t *testing.T) {
 			"steps":[{"action":"delete segment","file":"00000000000000000002.log","segment":2,"reason":"its header was never written, so it holds no record"}],
 			"refusals":[{"shard":"orders/0","segment":1,"file":"DIR/00000000000000000001.log","position":100,
 			"reason":"record checksum; durable.mark vouches for the bytes below position 168, so this was on the disk and rotted; intact records that follow: 2",
-			"remedy":"bring the file back from a replica or a backup",
+			"remedy":"bring the file back from a backup of the shard (docs/backup.md), or export what can be read with felixd log dump --skip-damaged",
 			"cause":"record checksum mismatch: stored 0xe2359232, computed 0x9ad11670 (shard orders/0, segment 1, position 100)"}],
 			"warnings":[],"side_copies":[],"foreign":["notes.txt"]}`},
 	} {

@@ -108,7 +108,7 @@ func (d *decision) whyNot(f *Facts, damage *segment.Damage) string {
 }
 
 // remedyRestore is what an operator can always do about rot.
-const remedyRestore = "bring the file back from a replica or a backup"
+const remedyRestore = "bring the file back from a backup of the shard (docs/backup.md), or export what can be read with felixd log dump --skip-damaged"
 
 func remedyForTail(damage *segment.Damage, size int64) string {
 	if !touchesEnd(damage, size) {
