@@ -253,7 +253,9 @@ func TestAViewOfTheJournalIsKeptUntilAFrameIsWritten(t *testing.T) {
 	var before *journalView
 	kept := 0
 	for i := range 200 {
+		frames := r.store.Stats().JournalFrames
 		r.append(l, 1)
+		framed := r.store.Stats().JournalFrames > frames // or no file of the journal was free
 		v, err := c.journalOf(backupKey(0).DirName())
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +263,7 @@ func TestAViewOfTheJournalIsKeptUntilAFrameIsWritten(t *testing.T) {
 		if v == nil {
 			continue
 		}
-		if v == before {
+		if v == before && framed {
 			t.Fatalf("append %d did not show", i)
 		}
 		again, err := c.journalOf(backupKey(0).DirName())
