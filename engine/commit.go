@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,16 +21,25 @@ const (
 	gatherMax      = 2 * time.Millisecond
 )
 
-func (l *Log) gather() {
-	bound := min(l.last.flush/gatherFraction, gatherMax)
-	for !l.gathered() && time.Since(l.last.at) < bound {
+// cohort is whom the last batch, or the last frame of the commit journal, released and
+// found waiting: how many, when, and how long its flush took.
+type cohort struct {
+	released int64
+	at       time.Time
+	flush    time.Duration
+}
+
+// gather is the pause; staged counts those who came back.
+func (c *cohort) gather(staged *atomic.Int64) {
+	bound := min(c.flush/gatherFraction, gatherMax)
+	for !c.gathered(staged) && time.Since(c.at) < bound {
 		gatherYield()
 	}
 }
 
 // gathered says that there is nothing to pause for.
-func (l *Log) gathered() bool {
-	return l.last.released <= 1 || l.stagedAppends.Load() >= l.last.released
+func (c *cohort) gathered(staged *atomic.Int64) bool {
+	return c.released <= 1 || staged.Load() >= c.released
 }
 
 func gatherYield() {
@@ -57,7 +67,7 @@ func (l *Log) commit(until *batch) {
 		}
 		l.writeIndex(false)
 		if l.cfg.FsyncMode == FsyncOnCommit {
-			l.gather()
+			l.last.gather(&l.stagedAppends)
 		}
 		l.mu.Lock()
 		if len(l.mu.staged) == 0 {
@@ -104,7 +114,7 @@ func (l *Log) takeBatchLocked() *batch {
 // goes there, for all else a commit loop is started. A caller that may wait for the
 // journal's device (mayWait) writes the frame itself where nobody else does.
 func (l *Log) goOn(mayWait bool) {
-	if l.bypassing != nil || l.cfg.FsyncMode != FsyncOnCommit || !l.store.journal.ready() || l.indexDue() || !l.gathered() {
+	if l.bypassing != nil || l.cfg.FsyncMode != FsyncOnCommit || !l.store.journal.ready() || l.indexDue() || !l.last.gathered(&l.stagedAppends) {
 		l.store.committers.run(l.commitFn)
 		return
 	}

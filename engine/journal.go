@@ -68,11 +68,7 @@ type commitJournal struct {
 	buf    []byte
 	op     device.Op
 	taken  []*journalEntry
-	last   struct {
-		released int64
-		at       time.Time
-		flush    time.Duration
-	}
+	last   cohort
 }
 
 // The states of a journal.
@@ -221,7 +217,7 @@ func (j *commitJournal) stage(e *journalEntry) (lead bool, err error) {
 // own entry, does no longer than until that is answered.
 func (j *commitJournal) lead(own *journalEntry) {
 	for {
-		j.gather()
+		j.last.gather(&j.stagedCount)
 		entries := j.take()
 		if entries == nil {
 			return
@@ -280,17 +276,6 @@ func answer(entries []*journalEntry, sequence uint64, err error) {
 		} else {
 			e.log.framed(e, sequence, err)
 		}
-	}
-}
-
-// gather is the pause of Log.gather for the logs that the last frame released.
-func (j *commitJournal) gather() {
-	if j.last.released <= 1 || j.stagedCount.Load() >= j.last.released {
-		return
-	}
-	bound := min(j.last.flush/gatherFraction, gatherMax)
-	for j.stagedCount.Load() < j.last.released && time.Since(j.last.at) < bound {
-		gatherYield()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"felix.local/felix/device"
 	"felix.local/felix/internal/budget"
@@ -102,12 +101,8 @@ type Log struct {
 	bypassing *batch
 	// writeOp belongs to the commit loop, flushOp to whoever has the flush's role.
 	writeOp, flushOp device.Op
-	// gathering state, the commit loop's own.
-	last struct {
-		released int64
-		at       time.Time
-		flush    time.Duration
-	}
+	// last is the commit loop's own.
+	last cohort
 }
 
 // writer is the active segment. The holder of the commit role owns it; synced is also

@@ -172,9 +172,7 @@ func (l *Log) publish(b *batch, durable bool) {
 		l.follower.Committed(b.committed())
 	}
 	l.finish(b)
-	l.last.released = int64(b.appends) + waiting
-	l.last.at = time.Now()
-	l.last.flush = took
+	l.last = cohort{released: int64(b.appends) + waiting, at: time.Now(), flush: took}
 	if durable {
 		l.store.counters.syncs.Add(1)
 		l.store.observer.Synced(fanIn, took, nil)
