@@ -191,8 +191,9 @@ func tryRing(p *prover, mode IOURingMode, o backendOptions) (ringQueue, properti
 	if err != nil {
 		return nil, properties{}, &refusal{reason: err.Error(), remedy: remedy(err, o), err: err}
 	}
-	// As many workers as the kernel likes are no more than there are entries.
-	if why, info := unbounded(ring.Info()), ring.Info(); why.reason != "" && threads.ringWorkers(info.Entries) < info.Entries && mode != IOURingRequire {
+	info := ring.Info()
+	own := o.system.kernelWorkers(info.Entries)
+	if why := unbounded(info); why.reason != "" && threads.ringWorkers(own) < own && mode != IOURingRequire {
 		why.reason += ", and the limit of threads leaves no room for them"
 		_ = ring.Close() // never used
 		return nil, properties{}, &why

@@ -63,6 +63,8 @@ func denialRows() []denialRow {
 		}
 		return m
 	}
+	fewProcessors := files("0", "2")
+	fewProcessors["/sys/devices/system/cpu/online"] = "0-1"
 	threads := runtime.GOMAXPROCS(0) + 14 // those of the program, without workers
 	enough := fmt.Sprintf("to at least %d, or %d for all 64 workers", 2*threads, 65*threads)
 	const forbidden = "no io_uring: io_uring_setup: operation not permitted"
@@ -153,6 +155,13 @@ func denialRows() []denialRow {
 		{
 			name: "seccomp EPERM on register, and few threads", files: files("0", "2"), register: syscall.EPERM, threads: ThreadLimits{Cgroup: 500},
 			reason: "the kernel's worker threads cannot be bounded (io_uring_register: operation not permitted), and the limit of threads leaves no room for them",
+			remedy: "a seccomp filter or a security module forbids io_uring_register: " + profileText,
+		},
+		{
+			name: "seccomp EPERM on register, few threads and few processors", register: syscall.EPERM, threads: ThreadLimits{Cgroup: 500},
+			files: fewProcessors, backend: "ring",
+			reason: "real operations in the data directory succeeded; " +
+				"but the kernel's worker threads cannot be bounded (io_uring_register: operation not permitted)",
 			remedy: "a seccomp filter or a security module forbids io_uring_register: " + profileText,
 		},
 		{

@@ -108,6 +108,45 @@ func (l ThreadLimits) beyondGo() uint64 { return l.Least() - min(l.Least(), goTh
 // for some seconds. So there is room for as many on each.
 func (l ThreadLimits) ringWorkers(most int) int { return atMost(most, l.beyondGo()/goThreads()) }
 
+// kernelWorkers is how many workers the kernel gives each thread that submits where
+// nobody bounds them: four for each processor that is online, by many kernels on each
+// NUMA node, and never more than there are entries.
+func (s backendSystem) kernelWorkers(entries int) int {
+	processors, known := s.countOnline("/sys/devices/system/cpu/online")
+	if !known {
+		return entries
+	}
+	nodes, known := s.countOnline("/sys/devices/system/node/online")
+	if !known {
+		nodes = 1 // a kernel that has none
+	}
+	return min(entries, 4*processors*nodes)
+}
+
+// countOnline counts the numbers of a list such as 0-3,8.
+func (s backendSystem) countOnline(path string) (n int, ok bool) {
+	text, err := s.readFile(path)
+	if err != nil {
+		return 0, false
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		if err != nil {
+			return 0, false
+		}
+		to, err := strconv.ParseUint(last, 10, 16)
+		if err != nil || to < from {
+			return 0, false
+		}
+		n += int(to-from) + 1
+	}
+	return n, true
+}
+
 // threadsFor is the least limit that leaves room for so many workers behind a ring.
 func threadsFor(workers int) uint64 { return uint64(workers+1) * goThreads() }
 

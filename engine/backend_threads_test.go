@@ -66,6 +66,31 @@ func TestTheLeastLimitOfControlGroupsIsFound(t *testing.T) {
 	}
 }
 
+func TestWorkersThatNobodyBoundsFollowTheProcessors(t *testing.T) {
+	for _, test := range []struct {
+		cpus, nodes string
+		entries     int
+		want        int
+	}{
+		{"0", "0", 256, 4},
+		{"0-1", "", 256, 8},
+		{"0-3,8,10-11", "0", 256, 28},
+		{"0-15", "0-1", 256, 128},
+		{"0-63", "0", 128, 128},
+		{"", "0", 256, 256},
+		{"0-", "0", 256, 256},
+		{"3-0", "0", 256, 256},
+		{"all", "0", 256, 256},
+		{"0-1", "?", 256, 8},
+	} {
+		files := map[string]string{"/sys/devices/system/cpu/online": test.cpus, "/sys/devices/system/node/online": test.nodes}
+		s := backendSystem{readFile: func(path string) (string, error) { return files[path], nil }}
+		if got := s.kernelWorkers(test.entries); got != test.want {
+			t.Errorf("processors %q, nodes %q, %d entries: %d workers, want %d", test.cpus, test.nodes, test.entries, got, test.want)
+		}
+	}
+}
+
 // TestWorkersLeaveRoomForTheProcess: a Go program that cannot start a thread ends.
 func TestWorkersLeaveRoomForTheProcess(t *testing.T) {
 	own := goThreads()
