@@ -24,18 +24,20 @@ const deletedDir = ".deleted"
 // for good, and opening the key again makes an empty one.
 //
 // After an error the shard may or may not be there, whole, unless it was poisoned and
-// the journal alone held some of its records; deleting it can be tried again. A key that is being opened is an *AlreadyOpenError, one that is
-// being deleted a *DeletingError.
+// the journal alone held some of its records; deleting it can be tried again. A key
+// that is being opened is an *AlreadyOpenError, one that is being deleted a
+// *DeletingError.
 //
 // Order, so that any crash leaves the shard whole or gone:
 //
-//  1. .deleted is there, durably, with a place for it, and the commit journal is told that it holds nothing
-//     of the shard: a start would miss what it holds bytes for. Of a log that was
-//     poisoned before its segments held what was acknowledged, a crash or a failed rename
-//     from here on may leave what they do hold;
+//  1. .deleted is there, durably, with a place for it, and the commit journal is told
+//     that it holds nothing of the shard: a start would miss what it holds bytes for.
+//     Of a log that was poisoned before its segments held what was acknowledged, a
+//     crash or a failed rename from here on may leave what they do hold;
 //  2. the shard's directory is renamed into it;
-//  3. the root is flushed, then .deleted, and the filesystem asked. The other way round a filesystem that
-//     does not take a rename as one step could leave the shard under both names;
+//  3. the root is flushed, then .deleted, and the filesystem asked. The other way
+//     round a filesystem that does not take a rename as one step could leave the shard
+//     under both names;
 //  4. only then are files removed, by a goroutine and in no hurry.
 func (s *Store) DeleteLog(ctx context.Context, key ShardKey) error {
 	name := key.DirName()
@@ -129,12 +131,8 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 		s.binMade.Store(false) // somebody may have removed it
 		return err
 	}
-	if err := s.journal.fence(name, journal.AllSegments); err != nil {
-		return err
-	}
-	if err := s.fs.Rename(dir, to); err != nil {
-		s.binMade.Store(false)
-		return err
+	if err := s.moveTo(name, dir, to); err != nil {
+		return errors.Join(err, ignoreMissing(s.fs.Remove(to))) // its place, which is empty
 	}
 	for _, parent := range []string{s.root, bin} {
 		if err := s.flushDir(parent); err != nil {
@@ -151,10 +149,25 @@ func (s *Store) moveAway(ctx context.Context, name string) error {
 	return nil
 }
 
+// moveTo renames a shard's directory to its place.
+func (s *Store) moveTo(name, dir, to string) error {
+	if err := s.journal.fence(name, journal.AllSegments); err != nil {
+		return err
+	}
+	if err := s.fs.Rename(dir, to); err != nil {
+		s.binMade.Store(false)
+		return err
+	}
+	return nil
+}
+
 // rootTakesWrites fails where the filesystem has stopped, and flushes that seemed to
 // succeed may have done nothing. A directory cannot be asked, so a file of the root is.
 func (s *Store) rootTakesWrites() error {
 	f, err := s.fs.OpenFile(s.pathInRoot(sidecar.RunStateName), device.ReadWrite, 0)
+	if device.IsNotExist(err) { // removed by hand
+		f, err = s.fs.OpenFile(s.pathInRoot(sidecar.StorageIDName), device.ReadWrite, 0)
+	}
 	if err != nil {
 		return err
 	}

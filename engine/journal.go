@@ -59,6 +59,9 @@ type commitJournal struct {
 		// shards has, per directory, what frames hold of it.
 		shards map[string]journaledShard
 		broken error
+		// lost says that a file was removed under the store, and that the journal may
+		// still hold something.
+		lost bool
 	}
 	// The leader's own, and the opener's before.
 	epoch  uint64

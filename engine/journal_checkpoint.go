@@ -136,9 +136,21 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 			go func() {
 				defer j.store.running.Done()
 				j.checkpoint(logs, nil)
+				if j.gone() {
+					j.wakeCheckpointer()
+				}
 			}()
+		} else if err := j.retire(); err != nil {
+			j.store.logger.Warn("the commit journal that was removed could not be said to be empty; it is tried again", "root", j.store.root, "error", err)
 		}
 	}
+}
+
+// gone says that the journal was removed, and that retire is still to come.
+func (j *commitJournal) gone() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.mu.lost
 }
 
 // lagging are the logs with bytes that wait for a checkpoint.

@@ -353,6 +353,9 @@ func (j *commitJournal) close() error {
 	if ready && !needed {
 		err = j.sayCurrent(true)
 	}
+	if !ready {
+		err = j.retire()
+	}
 	j.closeFiles()
 	j.store.arena.Give(j.buf)
 	j.buf = nil

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"felix.local/felix/device"
@@ -18,7 +20,11 @@ func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 		defer j.mu.Unlock()
 		return 0, j.mu.broken
 	}
+	lost := j.mu.lost
 	j.mu.Unlock()
+	if lost {
+		return 0, errNoJournalRoom
+	}
 	fences := true
 	size := journal.HeaderBytes
 	for _, e := range entries {
@@ -37,7 +43,7 @@ func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 		return 0, fmt.Errorf("%w: %w", errNoJournalRoom, err)
 	}
 	if err := j.writeAt(frame, entries); err != nil {
-		return 0, j.fail(err)
+		return 0, j.unwritten(entries, err)
 	}
 	j.framed(entries, sequence, oldest)
 	return sequence, nil
@@ -172,6 +178,55 @@ func (j *commitJournal) framed(entries []*journalEntry, sequence, oldest uint64)
 		shard.last = sequence
 		j.mu.shards[e.Shard] = shard
 	}
+}
+
+// unwritten says what comes of a frame that does not count.
+func (j *commitJournal) unwritten(entries []*journalEntry, err error) error {
+	if !errors.Is(err, errUnlinked) {
+		return j.fail(err)
+	}
+	j.unpin(entries)
+	return j.lose(err)
+}
+
+// lose gives up a journal of which a file was removed under the store. All that its
+// frames held and segments lack is in memory too: it goes to the segments now, as all
+// does that is committed from here on.
+func (j *commitJournal) lose(cause error) error {
+	j.mu.Lock()
+	first := !j.mu.lost
+	j.mu.lost, j.mu.reason = true, cause.Error()
+	j.state.CompareAndSwap(journalReady, journalOff)
+	j.mu.Unlock()
+	if first {
+		j.store.logger.Error("the commit journal was removed under the store: every log commits in its own segments from here on", "root", j.store.root, "error", cause)
+	}
+	j.wakeCheckpointer()
+	return fmt.Errorf("%w: %w", errNoJournalRoom, cause)
+}
+
+// retire says of a journal that was lost that it holds nothing, as soon as that is so,
+// and forgets what frames held: nobody has to be told of a removal any more.
+func (j *commitJournal) retire() error {
+	j.mu.Lock()
+	over := j.mu.lost && len(j.mu.pinned) == 0
+	j.mu.Unlock()
+	if !over {
+		return nil
+	}
+	// It is there where a data file alone was removed.
+	_, err := j.store.fs.Lstat(filepath.Join(j.store.root, journal.DirName, journal.CurrentName))
+	if err == nil {
+		err = j.sayCurrent(true)
+	}
+	if err = ignoreMissing(err); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.lost = false
+	clear(j.mu.shards)
+	return nil
 }
 
 // fail ends the journal: whether the frame is on the device is unknown, and so is

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"felix.local/felix/engine"
 	"felix.local/felix/internal/faultdisk"
 	"felix.local/felix/journal"
+	"felix.local/felix/sidecar"
 )
 
 // poisonLag has a log lose its segment while bytes of it lag behind the journal.
@@ -283,4 +285,28 @@ func TestADeletionOnAFullDiskKeepsWhatOnlyTheJournalHolds(t *testing.T) {
 	}
 	r.open()
 	r.wantHeld(r.log, 20, 100)
+}
+
+// A deletion that fails leaves no place behind, however often it is tried, and works
+// when it can; also in a root whose small files were removed by hand.
+func TestADeletionThatFailsLeavesNoPlaceBehind(t *testing.T) {
+	r, disk := newJournalRig(t)
+	r.appendSizes(100)
+	bin := filepath.Join(r.root, ".deleted")
+	failing := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Rename, Errno: syscall.EIO, Times: faultdisk.Forever, Path: func(path string) bool {
+		return filepath.Dir(path) == bin
+	}})
+	for range 3 {
+		if err := r.store.DeleteLog(r.ctx, testKey(0)); !errors.Is(err, syscall.EIO) {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(bin); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	failing.Remove()
+	if err := os.Remove(filepath.Join(r.root, sidecar.RunStateName)); err != nil {
+		t.Fatal(err)
+	}
+	r.delete(0)
 }

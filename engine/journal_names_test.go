@@ -18,20 +18,65 @@ import (
 )
 
 // What a data file without a name holds is gone with the process, so a frame in it is
-// none.
-func TestAJournalThatLosesItsNameAcknowledgesNothing(t *testing.T) {
-	r, _ := newJournalRig(t)
-	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(r.root, journal.DirName)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.log.Append(r.ctx, engine.Record{Payload: payload(5, 100)}); !errors.Is(err, engine.ErrPoisoned) {
-		t.Error("acknowledged in a journal that has no name:", err)
-	}
-	if tail := r.log.TailOffset(); tail != 5 {
-		t.Errorf("readers see %d records", tail)
+// none. All that was acknowledged is in memory, and goes to the segments: a kill takes
+// nothing, and logs go on without a journal.
+func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
+	for name, removed := range map[string]string{"all of it": "", "a data file": journal.FileName(0), "the name of the epoch": journal.CurrentName} {
+		t.Run(name, func(t *testing.T) {
+			var lines logLines
+			r, _ := newJournalRig(t, func(c *engine.Config) { c.Logger = lines.logger() })
+			logs := r.openShards(3)
+			for _, l := range logs {
+				if err := appendEach(r.ctx, l, 5, 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, removed)); err != nil {
+				t.Fatal(err)
+			}
+			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
+				t.Fatal(err)
+			}
+			if removed == journal.CurrentName {
+				r.store.Checkpoint() // nobody looks for its name, and the next start refuses frames without it
+			}
+			for r.store.Stats().JournalLagBytes > 0 || r.store.JournalLost() {
+				time.Sleep(time.Millisecond)
+			}
+			if err := appendEach(r.ctx, logs[1], 5, 100); err != nil {
+				t.Fatal(err)
+			}
+			// A removal of records tells nobody.
+			if err := logs[2].Truncate(r.ctx, 3); err != nil && removed != journal.CurrentName {
+				t.Fatal(err)
+			}
+			killed := filepath.Join(t.TempDir(), "killed")
+			copyTree(t, r.root, killed)
+			cfg := r.cfg
+			cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
+			store, err := engine.OpenStore(r.ctx, killed, cfg)
+			if removed == journal.CurrentName {
+				if err == nil {
+					t.Error("frames without the name of their epoch were taken for nothing")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close(r.ctx)
+			for i, want := range []uint64{10, 10, 3} {
+				l, err := store.OpenLog(r.ctx, testKey(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.wantHeld(l, want, 100)
+			}
+			lines.wantOne(t, map[string]any{"level": "ERROR"})
+			if err := r.store.Close(r.ctx); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func (j *commitJournal) tell() error {
 		return err
 	}
 	if err := j.writeAt(frame, nil); err != nil {
-		return j.fail(err)
+		return j.unwritten(nil, err)
 	}
 	j.framed(nil, sequence, oldest)
 	return nil

@@ -46,6 +46,18 @@ func newSpaceGuard(fs device.FS, root string, minBytes, minInodes int64, logger 
 // look reads the filesystem's state and opens or closes the guard.
 func (g *spaceGuard) look() {
 	space, err := g.fs.Space(g.root)
+	wasLow := g.low.Load() // none but look changes it
+	reason := g.judge(space, err)
+	switch low := g.low.Load(); {
+	case low && !wasLow:
+		g.logger.Warn("the disk is nearly full, appends are refused", "root", g.root, "reason", reason)
+	case wasLow && !low && err == nil:
+		g.logger.Info("there is space again, appends are taken", "root", g.root, "free_bytes", space.FreeBytes, "free_inodes", space.FreeInodes)
+	}
+}
+
+// judge opens or closes the guard, and says why it is closed.
+func (g *spaceGuard) judge(space device.Space, err error) (reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.err = err
@@ -53,7 +65,7 @@ func (g *spaceGuard) look() {
 		// Not knowing is no reason to refuse: the disk itself will.
 		g.low.Store(false)
 		g.credit.Store(1 << 40)
-		return
+		return ""
 	}
 	g.mu.bytes, g.mu.inodes = space.FreeBytes, space.FreeInodes
 	switch {
@@ -62,12 +74,11 @@ func (g *spaceGuard) look() {
 	case g.minInodes > 0 && space.FreeInodes >= 0 && space.FreeInodes < g.needs(g.minInodes):
 		g.closeLocked("inodes", space.FreeInodes, g.minInodes)
 	default:
-		if g.low.Swap(false) {
-			g.logger.Info("there is space again, appends are taken", "root", g.root, "free_bytes", space.FreeBytes, "free_inodes", space.FreeInodes)
-		}
+		g.low.Store(false)
 		g.mu.reason = ""
 	}
 	g.credit.Store(max(0, (space.FreeBytes-g.minBytes)/2))
+	return g.mu.reason
 }
 
 // needs is how much has to be free for the guard to be open, given the floor.
@@ -86,7 +97,6 @@ func (g *spaceGuard) closeLocked(what string, free, floor int64) {
 	}
 	g.low.Store(true)
 	g.mu.reason = fmt.Sprintf("%d %s free, %d required", free, what, floor)
-	g.logger.Warn("the disk is nearly full, appends are refused", "root", g.root, "reason", g.mu.reason)
 }
 
 // admit says whether n more bytes may be appended; when not, why.

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 )
 
 // Where the fields of a frame's header stand.
@@ -57,6 +59,18 @@ func Seal(frame []byte, h Header) []byte {
 	binary.BigEndian.PutUint32(frame[frameAtHeaderCRC:], Checksum(frame[:frameAtHeaderCRC]))
 	var zeros [BlockBytes]byte
 	return append(frame, zeros[:PaddedBytes(len(frame))-int64(len(frame))]...)
+}
+
+// BeginsWithFrame says whether a data file was ever used: its first frame is at its
+// beginning.
+func BeginsWithFrame(file io.ReaderAt) (bool, error) {
+	b := make([]byte, HeaderBytes)
+	n, err := file.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	_, err = DecodeHeader(b[:n])
+	return err == nil, nil
 }
 
 // DecodeHeader reads the frame header that b starts with. The error is a

@@ -82,19 +82,13 @@ func (j *journalFiles) wantUnused(disk device.FS) error {
 	return nil
 }
 
-// holdsFrame says whether a data file was ever used; its first frame is at its beginning.
 func holdsFrame(disk device.FS, path string) (bool, error) {
 	f, err := disk.OpenFile(path, device.ReadOnly, 0)
 	if err != nil {
 		return false, err
 	}
-	b := make([]byte, journal.HeaderBytes)
-	n, err := readAvailable(f, b, 0)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return false, err
-	}
-	_, err = journal.DecodeHeader(b[:n])
-	return err == nil, nil
+	used, err := journal.BeginsWithFrame(f)
+	return used, errors.Join(err, f.Close())
 }
 
 // readCurrent reads one byte more than there may be, so that a longer file shows.

@@ -103,7 +103,15 @@ func openView(dir string) (*journalView, error) {
 func readCurrent(dir string) (journal.Current, error) {
 	b, err := os.ReadFile(filepath.Join(dir, journal.CurrentName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return journal.Current{}, nil
+		var used string
+		if used, err = firstUsed(dir); used == "" || err != nil {
+			return journal.Current{}, err
+		}
+		// It was gone, or the journal was made just now.
+		if b, err = os.ReadFile(filepath.Join(dir, journal.CurrentName)); errors.Is(err, fs.ErrNotExist) {
+			return journal.Current{}, &exitError{code: exitRefused, err: fmt.Errorf(
+				"%s is gone, and %s holds frames; felixd log inspect says what to do", filepath.Join(dir, journal.CurrentName), used)}
+		}
 	}
 	if err != nil {
 		return journal.Current{}, err
@@ -113,6 +121,28 @@ func readCurrent(dir string) (journal.Current, error) {
 		err = &exitError{code: exitRefused, err: fmt.Errorf("%s is damaged: %w; felixd log inspect says what to do", filepath.Join(dir, journal.CurrentName), err)}
 	}
 	return c, err
+}
+
+// firstUsed names a data file that frames were written to; "" where there is none.
+func firstUsed(dir string) (name string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, e := range entries {
+		if _, ok := journal.ParseFileName(e.Name()); !ok {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return "", err
+		}
+		used, err := journal.BeginsWithFrame(f)
+		if err = errors.Join(err, f.Close()); used || err != nil {
+			return e.Name(), err
+		}
+	}
+	return "", err
 }
 
 // stillCurrent is false when a store was opened or closed meanwhile: the files may

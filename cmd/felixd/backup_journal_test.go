@@ -281,23 +281,32 @@ func TestAViewOfTheJournalIsKeptUntilAFrameIsWritten(t *testing.T) {
 }
 
 // A journal that must not be replayed leaves nothing to copy, and says why.
-func TestACopyOfARottenJournalIsRefused(t *testing.T) {
-	r := newJournaledRig(t, roomy)
-	r.append(r.open(0), 50)
-	killed := copyOf(t, r.root)
-	path := filepath.Join(killed, journal.DirName, journal.FileName(0))
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[2*journal.BlockBytes+60] ^= 1
-	if err := os.WriteFile(path, b, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	c := r.copier()
-	c.from = killed
-	if err := c.copyRoot(); exitCode(err) != exitRefused {
-		t.Error(err)
+func TestACopyOfAJournalThatIsNotWholeIsRefused(t *testing.T) {
+	for name, harm := range map[string]func(dir string) error{
+		"a rotten frame": func(dir string) error {
+			path := filepath.Join(dir, journal.FileName(0))
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			b[2*journal.BlockBytes+60] ^= 1
+			return os.WriteFile(path, b, 0o640)
+		},
+		"no name of the epoch": func(dir string) error { return os.Remove(filepath.Join(dir, journal.CurrentName)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newJournaledRig(t, roomy)
+			r.append(r.open(0), 50)
+			killed := copyOf(t, r.root)
+			if err := harm(filepath.Join(killed, journal.DirName)); err != nil {
+				t.Fatal(err)
+			}
+			c := r.copier()
+			c.from = killed
+			if err := c.copyRoot(); exitCode(err) != exitRefused {
+				t.Error(err)
+			}
+		})
 	}
 }
 

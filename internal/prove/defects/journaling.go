@@ -206,7 +206,19 @@ func journaling() []Defect {
 				New:  "		err = f.file.TakesWrites()\n",
 			}},
 			Caught: []Check{
-				{Package: engineTests, Test: "TestAJournalThatLosesItsNameAcknowledgesNothing", Says: "acknowledged in a journal that has no name"},
+				{Package: engineTests, Test: "TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt", Says: "of the journal is gone|, want 10"},
+			},
+		},
+		{
+			Name:   "a journal that is removed poisons every log",
+			Breaks: "what frames held that are gone is in memory, and goes to the segments; here the logs are poisoned, and nobody writes it there",
+			Edits: []Edit{{
+				File: "engine/journal_frame.go",
+				Old:  "	if !errors.Is(err, errUnlinked) {\n",
+				New:  "	if errors.Is(err, err) {\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt", Says: "is poisoned|poisoned"},
 			},
 		},
 		{
