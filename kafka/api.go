@@ -12,7 +12,13 @@ const (
 	keyFetch              int16 = 1
 	keyListOffsets        int16 = 2
 	keyMetadata           int16 = 3
+	keyOffsetCommit       int16 = 8
+	keyOffsetFetch        int16 = 9
 	keyFindCoordinator    int16 = 10
+	keyJoinGroup          int16 = 11
+	keyHeartbeat          int16 = 12
+	keyLeaveGroup         int16 = 13
+	keySyncGroup          int16 = 14
 	keySASLHandshake      int16 = 17
 	keyAPIVersions        int16 = 18
 	keyCreateTopics       int16 = 19
@@ -45,7 +51,8 @@ type api struct {
 // 2: librdkafka compresses only for a server that lists version 0.
 //
 // Versions end where topic ids begin (Metadata 10, CreateTopics 7, DeleteTopics 6,
-// Fetch 13, Produce 13), where FindCoordinator asks for several (4), where ListOffsets asks for the largest timestamp (7), and
+// Fetch 13, Produce 13, OffsetCommit 10), where FindCoordinator and OffsetFetch ask for
+// several groups (4 and 8), where ListOffsets asks for the largest timestamp (7), and
 // where transactions are taken for granted (Produce 10).
 func supported() []api {
 	list := []api{
@@ -53,7 +60,13 @@ func supported() []api {
 		{key: keyFetch, min: 4, max: 12, handle: (*conn).fetch},
 		{key: keyListOffsets, min: 1, max: 6, handle: (*conn).listOffsets},
 		{key: keyMetadata, min: 0, max: 9, handle: (*conn).metadata},
-		{key: keyFindCoordinator, min: 0, max: 3, handle: (*conn).findCoordinator}, // refuses
+		{key: keyOffsetCommit, min: 0, max: 9, handle: (*conn).offsetCommit}, // refuses
+		{key: keyOffsetFetch, min: 0, max: 7, handle: (*conn).offsetFetch},   // knows of none
+		{key: keyFindCoordinator, min: 0, max: 3, handle: (*conn).findCoordinator},
+		{key: keyJoinGroup, min: 0, max: 9, handle: (*conn).membership}, // refuses, as do the next three
+		{key: keyHeartbeat, min: 0, max: 4, handle: (*conn).membership},
+		{key: keyLeaveGroup, min: 0, max: 5, handle: (*conn).membership},
+		{key: keySyncGroup, min: 0, max: 5, handle: (*conn).membership},
 		{key: keySASLHandshake, min: 0, max: 1, stranger: true, handle: (*conn).saslHandshake},
 		{key: keyAPIVersions, min: 0, max: 3, stranger: true, handle: (*conn).apiVersions},
 		{key: keyCreateTopics, min: 0, max: 6, handle: (*conn).createTopics},

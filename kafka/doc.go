@@ -35,8 +35,8 @@
 //     that copies them.
 //     The buffer goes back to its pool when the request was answered, not before.
 //   - No input panics. There is no recover here that would hide it.
-//   - Only what works is advertised, and FindCoordinator, which only refuses: clients wait
-//     without end for a server that lists it.
+//   - Only what works is advertised, and the requests of consumer groups, which refuse to
+//     whoever joins one: clients wait without end for a server that lists them.
 //
 // # Locks
 //

@@ -14,8 +14,14 @@ const debianPython = "/usr/bin/python3"
 // as its argument.
 func (r *rig) python(script string, args ...string) string {
 	r.t.Helper()
-	if err := exec.Command(debianPython, "-c", "import kafka").Run(); err != nil {
-		r.t.Skip("python3-kafka is not installed; apt-get install python3-kafka")
+	return r.pythonWith("kafka", "python3-kafka", script, args...)
+}
+
+// pythonWith runs a script of another client library, which Debian has in a package.
+func (r *rig) pythonWith(library, debianPackage, script string, args ...string) string {
+	r.t.Helper()
+	if err := exec.Command(debianPython, "-c", "import "+library).Run(); err != nil {
+		r.t.Skipf("%s is not installed; apt-get install %[1]s", debianPackage)
 	}
 	cmd := exec.CommandContext(r.ctx(), debianPython, append([]string{"-c", script, r.addr}, args...)...)
 	var stderr strings.Builder

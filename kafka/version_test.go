@@ -54,8 +54,29 @@ func requests() map[int16]kmsg.Request {
 	token := kmsg.NewPtrSASLAuthenticateRequest()
 	token.SASLAuthBytes = []byte("\x00name\x00secret")
 	producer := kmsg.NewPtrInitProducerIDRequest()
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = "group", "consumer"
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name, protocol.Metadata = "range", []byte("which topics")
+	join.Protocols = append(join.Protocols, protocol)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Group, sync.MemberID = "group", "member"
+	heartbeat := kmsg.NewPtrHeartbeatRequest()
+	heartbeat.Group, heartbeat.MemberID = "group", "member"
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group, leave.MemberID = "group", "member"
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Group = "group"
+	ot := kmsg.NewOffsetCommitRequestTopic()
+	ot.Topic = "t"
+	ot.Partitions = append(ot.Partitions, kmsg.NewOffsetCommitRequestTopicPartition())
+	commit.Topics = append(commit.Topics, ot)
+	committed := kmsg.NewPtrOffsetFetchRequest()
+	committed.Group = "group"
+	committed.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0}}}
 	return map[int16]kmsg.Request{
-		keyInitProducerID: producer, keyFindCoordinator: coordinator,
+		keyInitProducerID: producer, keyFindCoordinator: coordinator, keyJoinGroup: join, keySyncGroup: sync,
+		keyHeartbeat: heartbeat, keyLeaveGroup: leave, keyOffsetCommit: commit, keyOffsetFetch: committed,
 		keyProduce: produceOf("t", 0, encode(sample())), keyFetch: fetchOf("t", 0, 0), keyListOffsets: offsets, keyMetadata: metadata,
 		keySASLHandshake: handshake, keyAPIVersions: versions, keyCreateTopics: create, keyDeleteTopics: remove, keyDeleteRecords: trim,
 		keyOffsetForEpoch: epoch, keyDescribeConfigs: configs, keySASLAuthenticate: token, keyCreatePartitions: grow, keyDescribeCluster: cluster,
@@ -95,6 +116,18 @@ func failureOf(r kmsg.Response) code {
 		return code(r.ErrorCode)
 	case *kmsg.FindCoordinatorResponse:
 		return code(r.ErrorCode)
+	case *kmsg.JoinGroupResponse:
+		return code(r.ErrorCode)
+	case *kmsg.SyncGroupResponse:
+		return code(r.ErrorCode)
+	case *kmsg.HeartbeatResponse:
+		return code(r.ErrorCode)
+	case *kmsg.LeaveGroupResponse:
+		return code(r.ErrorCode)
+	case *kmsg.OffsetCommitResponse:
+		return code(r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.OffsetFetchResponse:
+		return code(r.Topics[0].Partitions[0].ErrorCode)
 	case *kmsg.DescribeClusterResponse:
 		return code(r.ErrorCode)
 	}
@@ -116,7 +149,7 @@ func TestEveryAdvertisedVersionIsAnsweredInTheCodecsBytes(t *testing.T) {
 			switch a.key {
 			case keySASLHandshake, keySASLAuthenticate:
 				want = codeIllegalSASLState // nobody asks for authentication here
-			case keyFindCoordinator:
+			case keyJoinGroup, keySyncGroup, keyHeartbeat, keyLeaveGroup, keyOffsetCommit:
 				want = codeGroupAuthorizationFailed
 			case keyDeleteTopics:
 				c.ask(version(6, byKey[keyCreateTopics]))
@@ -169,13 +202,14 @@ func TestRequestsThatAreNotAdvertisedEndTheConnection(t *testing.T) {
 	r := start(t)
 	for _, request := range []kmsg.Request{
 		version(13, fetchOf("t", 0, 0)), version(3, fetchOf("t", 0, 0)), version(10, produceOf("t", 0, nil)),
-		version(4, kmsg.NewPtrFindCoordinatorRequest()), version(5, kmsg.NewPtrInitProducerIDRequest()), kmsg.NewPtrJoinGroupRequest(),
+		version(4, kmsg.NewPtrFindCoordinatorRequest()), version(5, kmsg.NewPtrInitProducerIDRequest()),
+		version(10, kmsg.NewPtrOffsetCommitRequest()), version(8, kmsg.NewPtrOffsetFetchRequest()), kmsg.NewPtrDescribeGroupsRequest(),
 	} {
 		c := r.dial()
 		c.send(request)
 		c.ended(kmsg.NameForKey(request.Key()))
 	}
-	if n := r.server.Stats().RequestsRefused; n != 6 {
+	if n := r.server.Stats().RequestsRefused; n != 8 {
 		t.Errorf("%d refusals were counted", n)
 	}
 }
