@@ -16,8 +16,8 @@ import (
 // Where a guest has its disks, and how large they are.
 const (
 	ext4Dir, xfsDir = "/ext4", "/xfs"
-	ext4Device      = "/dev/nvme0n1"
-	xfsDevice       = "/dev/nvme1n1"
+	ext4Device      = plan.BySerial + "disk0"
+	xfsDevice       = plan.BySerial + "disk1"
 	diskBytes       = 1 << 30
 	guestBin        = "/bin"
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -141,8 +142,16 @@ const diskAppears = 20 * time.Second
 // mountDisk waits for a disk and mounts it. Nothing tells of a device that appears but
 // its file, so that is looked for.
 func mountDisk(m plan.Mount) error {
+	device := m.Device
 	for until := time.Now().Add(diskAppears); ; time.Sleep(10 * time.Millisecond) {
-		info, err := os.Stat(m.Device)
+		if serial, ok := strings.CutPrefix(m.Device, plan.BySerial); ok {
+			found, err := serials()
+			if err != nil {
+				return err
+			}
+			device = found[serial]
+		}
+		info, err := os.Stat(device)
 		if err == nil && info.Mode()&os.ModeDevice != 0 {
 			break
 		}
@@ -153,8 +162,8 @@ func mountDisk(m plan.Mount) error {
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount(m.Device, m.Dir, m.Filesystem, 0, m.Options); err != nil {
-		return fmt.Errorf("mounting %s (%s) on %s: %w", m.Device, m.Filesystem, m.Dir, err)
+	if err := unix.Mount(device, m.Dir, m.Filesystem, 0, m.Options); err != nil {
+		return fmt.Errorf("mounting %s (%s) on %s: %w", device, m.Filesystem, m.Dir, err)
 	}
 	return nil
 }

@@ -33,9 +33,13 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 }
 
+// BySerial begins the name of a device that is found by its serial number: kernels number
+// several disks in the order in which they answer.
+const BySerial = "serial="
+
 // Mount is a disk and where it goes.
 type Mount struct {
-	// Device is a path below /dev, such as /dev/nvme0n1.
+	// Device is a path below /dev, such as /dev/nvme0n1, or BySerial and a number.
 	Device     string `json:"device"`
 	Filesystem string `json:"filesystem"`
 	Dir        string `json:"dir"`

@@ -38,7 +38,7 @@ func MakeDisk(ctx context.Context, path string, size int64, filesystem string, o
 }
 
 // Disk is the emulator's arguments for an image as the NVMe disk of a number, which the
-// guest sees as /dev/nvme<number>n1.
+// guest sees by its serial number disk<number>; a lone one is /dev/nvme0n1.
 //
 // The host is not asked to flush: what the guest wrote is in the host's page cache, which
 // the end of the emulator, however sudden, does not touch. The guest sees a disk with a
