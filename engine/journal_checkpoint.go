@@ -136,9 +136,6 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 			go func() {
 				defer j.store.running.Done()
 				j.checkpoint(logs, nil)
-				if j.gone() {
-					j.wakeCheckpointer()
-				}
 			}()
 		} else if err := j.retire(); err != nil {
 			j.store.logger.Warn("the commit journal that was removed could not be said to be empty; it is tried again", "root", j.store.root, "error", err)
@@ -240,4 +237,7 @@ func (j *commitJournal) advance() {
 		oldest = min(oldest, l.pins.oldest())
 	}
 	j.mu.oldest = oldest
+	if j.mu.lost && len(j.mu.pinned) == 0 {
+		j.wakeCheckpointer()
+	}
 }

@@ -71,6 +71,9 @@ func (j *commitJournal) speaksOf(shard string, segment uint64) (through uint64, 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	held := j.mu.shards[shard]
+	if j.mu.lost { // a start finds nothing, or refuses what is not whole
+		return segment, false
+	}
 	if held.last < j.mu.told || held.last == 0 {
 		delete(j.mu.shards, shard)
 		return segment, false

@@ -351,7 +351,7 @@ func (j *commitJournal) close() error {
 	j.mu.Unlock()
 	var err error
 	if ready && !needed {
-		err = j.sayCurrent(true)
+		err = ignoreMissing(j.sayCurrent(true))
 	}
 	if !ready {
 		err = j.retire()

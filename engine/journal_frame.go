@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"felix.local/felix/device"
@@ -20,9 +19,8 @@ func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 		defer j.mu.Unlock()
 		return 0, j.mu.broken
 	}
-	lost := j.mu.lost
 	j.mu.Unlock()
-	if lost {
+	if !j.ready() {
 		return 0, errNoJournalRoom
 	}
 	fences := true
@@ -214,12 +212,7 @@ func (j *commitJournal) retire() error {
 	if !over {
 		return nil
 	}
-	// It is there where a data file alone was removed.
-	_, err := j.store.fs.Lstat(filepath.Join(j.store.root, journal.DirName, journal.CurrentName))
-	if err == nil {
-		err = j.sayCurrent(true)
-	}
-	if err = ignoreMissing(err); err != nil {
+	if err := ignoreMissing(j.sayCurrent(true)); err != nil {
 		return err
 	}
 	j.mu.Lock()

@@ -21,7 +21,10 @@ import (
 // none. All that was acknowledged is in memory, and goes to the segments: a kill takes
 // nothing, and logs go on without a journal.
 func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
-	for name, removed := range map[string]string{"all of it": "", "a data file": journal.FileName(0), "the name of the epoch": journal.CurrentName} {
+	for name, removed := range map[string][]string{
+		"all of it": {""}, "a data file": {journal.FileName(0)}, "the name of the epoch": {journal.CurrentName},
+		"some of it": {journal.CurrentName, journal.FileName(0)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var lines logLines
 			r, _ := newJournalRig(t, func(c *engine.Config) { c.Logger = lines.logger() })
@@ -31,14 +34,17 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, removed)); err != nil {
-				t.Fatal(err)
+			for _, file := range removed {
+				if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, file)); err != nil {
+					t.Fatal(err)
+				}
 			}
+			unseen := name == "the name of the epoch" // nobody looks for it while the store runs
 			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
 				t.Fatal(err)
 			}
-			if removed == journal.CurrentName {
-				r.store.Checkpoint() // nobody looks for its name, and the next start refuses frames without it
+			if unseen {
+				r.store.Checkpoint()
 			}
 			for r.store.Stats().JournalLagBytes > 0 || r.store.JournalLost() {
 				time.Sleep(time.Millisecond)
@@ -47,7 +53,7 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A removal of records tells nobody.
-			if err := logs[2].Truncate(r.ctx, 3); err != nil && removed != journal.CurrentName {
+			if err := logs[2].Truncate(r.ctx, 3); err != nil {
 				t.Fatal(err)
 			}
 			killed := filepath.Join(t.TempDir(), "killed")
@@ -55,7 +61,7 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 			cfg := r.cfg
 			cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
 			store, err := engine.OpenStore(r.ctx, killed, cfg)
-			if removed == journal.CurrentName {
+			if unseen {
 				if err == nil {
 					t.Error("frames without the name of their epoch were taken for nothing")
 				}
@@ -77,6 +83,40 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A log that was poisoned over what only the journal held keeps it from ever being
+// empty. Other logs give records up all the same, it can be deleted, and the checkpointer
+// does not go round meanwhile.
+func TestAPoisonedLogBesideAJournalThatWasRemovedHoldsNobodyUp(t *testing.T) {
+	r, disk := newJournalRig(t)
+	logs := r.openShards(2)
+	if err := appendEach(r.ctx, logs[1], 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	r.poisonLag(disk, 5)
+	if err := os.RemoveAll(filepath.Join(r.root, journal.DirName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendEach(r.ctx, logs[1], 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	before := r.store.Stats().JournalCheckpoints
+	if err := logs[1].Truncate(r.ctx, 7); err != nil {
+		t.Error("a truncation:", err)
+	}
+	for range 20 {
+		if err := appendEach(r.ctx, logs[1], 5, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.store.Stats().JournalCheckpoints - before; n > 5 {
+		t.Errorf("%d rounds of checkpoints for a log that cannot be written", n)
+	}
+	r.delete(0)
+	for r.store.JournalLost() {
+		time.Sleep(time.Millisecond)
 	}
 }
 
