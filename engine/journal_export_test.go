@@ -1,7 +1,24 @@
 package engine
 
+import "felix.local/felix/journal"
+
 // Checkpoint brings every segment up to the commit journal.
 func (s *Store) Checkpoint() { s.journal.checkpoint(s.journal.lagging(), nil) }
 
 // JournalLost says that the journal was removed, and may still hold something.
 func (s *Store) JournalLost() bool { return s.journal.gone() }
+
+// FrameAfterLoss loses the journal, which holds nothing, and writes a frame of a fence.
+func (s *Store) FrameAfterLoss() error {
+	j := s.journal
+	_ = j.lose(errUnlinked)
+	if err := j.retire(); err != nil {
+		return err
+	}
+	fence := &journalEntry{Entry: journal.Entry{Kind: journal.Fence, Shard: "shard", Segment: journal.AllSegments}, done: make(chan error, 1)}
+	_, err := j.writeFrame([]*journalEntry{fence})
+	return err
+}
+
+// ErrNoJournalRoom says that a frame was not written.
+var ErrNoJournalRoom = errNoJournalRoom

@@ -86,6 +86,21 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 	}
 }
 
+// Entries may be staged while the frame without a name is in flight. They come when the
+// journal was given up, and another of its files still has a name.
+func TestAJournalThatWasGivenUpIsNotWrittenAgain(t *testing.T) {
+	r, _ := newJournalRig(t)
+	if err := r.store.FrameAfterLoss(); !errors.Is(err, engine.ErrNoJournalRoom) {
+		t.Error("a frame was written to it:", err)
+	}
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.store.Stats().JournalFrames; n != 0 {
+		t.Errorf("%d frames were written to it", n)
+	}
+}
+
 // A log that was poisoned over what only the journal held keeps it from ever being
 // empty. Other logs give records up all the same, it can be deleted, and the checkpointer
 // does not go round meanwhile.

@@ -210,6 +210,17 @@ func journaling() []Defect {
 			},
 		},
 		{
+			Name:   "a journal that was given up is written again",
+			Breaks: "nothing is written to a journal that current says is empty; here what was staged meanwhile is acknowledged in another file of it, and a kill takes it",
+			Edits: []Edit{{
+				File: "engine/journal_frame.go",
+				Old:  "	if !j.ready() {\n		return 0, errNoJournalRoom\n	}\n",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestAJournalThatWasGivenUpIsNotWrittenAgain", Says: "a frame was written to it"},
+			},
+		},
+		{
 			Name:   "a journal that is removed poisons every log",
 			Breaks: "what frames held that are gone is in memory, and goes to the segments; here the logs are poisoned, and nobody writes it there",
 			Edits: []Edit{{
