@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
@@ -154,11 +156,16 @@ func (s *Store) moveTo(name, dir, to string) error {
 	if err := s.journal.fence(name, journal.AllSegments); err != nil {
 		return err
 	}
-	if err := s.fs.Rename(dir, to); err != nil {
-		s.binMade.Store(false)
-		return err
+	err := s.fs.Rename(dir, to)
+	if errors.Is(err, unix.EISDIR) { // a file has the shard's name, for which no directory gives way
+		if err = s.fs.Remove(to); err == nil {
+			err = s.fs.Rename(dir, to)
+		}
 	}
-	return nil
+	if err != nil {
+		s.binMade.Store(false)
+	}
+	return err
 }
 
 // rootTakesWrites fails where the filesystem has stopped, and flushes that seemed to

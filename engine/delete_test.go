@@ -150,6 +150,16 @@ func TestAShardThatIsPoisonedOrRefusedCanBeDeleted(t *testing.T) {
 		t.Errorf("the tail is %d", l.TailOffset())
 	}
 	putOne(t, l)
+
+	r.delete(0)
+	if err := os.WriteFile(l.Dir(), []byte("no directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.store.OpenLog(r.ctx, testKey(0)); err == nil {
+		t.Fatal("a file was opened as a shard")
+	}
+	r.delete(0)
+	putOne(t, r.openWith(0, engine.LogOptions{}))
 }
 
 // One at a time opens or deletes a shard; who comes meanwhile is told.
