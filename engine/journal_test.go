@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	"felix.local/felix/internal/faultdisk"
 	"felix.local/felix/journal"
 	"felix.local/felix/recovery"
-	"felix.local/felix/segment"
 )
 
 // journaled makes a store with a journal that commits all it can in it.
@@ -271,30 +269,6 @@ func TestASegmentThatHangsStopsNoOtherLogOfTheJournal(t *testing.T) {
 	defer cancel()
 	if _, err := logs[1].Append(ctx, engine.Record{Payload: payload(1, 1000)}); err != nil {
 		t.Error("a log waits for the segment of another:", err)
-	}
-}
-
-// A name that went while the frame was on its way is seen before the batch is
-// acknowledged.
-func TestASegmentThatLosesItsNameUnderAFrameIsNotAcknowledged(t *testing.T) {
-	r, disk := newJournalRig(t)
-	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
-		t.Fatal(err)
-	}
-	held := disk.Inject(faultdisk.Fault{Kinds: faultdisk.WriteDsync, Path: isFrame, Stall: true})
-	defer held.Release()
-	p, err := r.log.AppendAsync(r.ctx, engine.Record{Payload: payload(5, 100)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-held.Reached()
-	time.Sleep(5 * time.Millisecond) // what was seen is old by now
-	if err := os.Remove(filepath.Join(r.log.Dir(), segment.LogName(0))); err != nil {
-		t.Fatal(err)
-	}
-	held.Release()
-	if _, err := p.Wait(r.ctx); !errors.Is(err, engine.ErrPoisoned) {
-		t.Error("acknowledged though its segment has no name:", err)
 	}
 }
 
