@@ -143,13 +143,6 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 	}
 }
 
-// gone says that the journal was removed, and that retire is still to come.
-func (j *commitJournal) gone() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.mu.lost
-}
-
 // lagging are the logs with bytes that wait for a checkpoint.
 func (j *commitJournal) lagging() []*Log {
 	j.mu.Lock()

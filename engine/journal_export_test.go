@@ -6,7 +6,11 @@ import "felix.local/felix/journal"
 func (s *Store) Checkpoint() { s.journal.checkpoint(s.journal.lagging(), nil) }
 
 // JournalLost says that the journal was removed, and may still hold something.
-func (s *Store) JournalLost() bool { return s.journal.gone() }
+func (s *Store) JournalLost() bool {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	return s.journal.mu.lost
+}
 
 // FrameAfterLoss loses the journal, which holds nothing, and writes a frame of a fence.
 func (s *Store) FrameAfterLoss() error {
