@@ -72,8 +72,8 @@ type gate struct {
 		sync.Mutex
 		ring  *uring.Ring
 		turns []device.QueueStats
-		// shut is non-nil while the loop is held.
-		shut chan struct{}
+		// shut is non-nil while the loop is to be held, and at is closed once it is.
+		shut, at chan struct{}
 	}
 }
 
@@ -83,17 +83,36 @@ func (g *gate) pass() {
 		g.mu.turns = append(g.mu.turns, g.mu.ring.Stats())
 	}
 	shut := g.mu.shut
+	if g.mu.at != nil {
+		close(g.mu.at)
+		g.mu.at = nil
+	}
 	g.mu.Unlock()
 	if shut != nil {
 		<-shut
 	}
 }
 
+// hold returns when the loop stands at the gate. A waiting loop is brought there by an
+// empty write, which needs no entry; one that was already past the gate may carry that
+// out on its way to waiting, and is sent another. What is submitted once hold is back
+// is counted from the turn the loop stands in.
 func (g *gate) hold() {
+	at := make(chan struct{})
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.shut = make(chan struct{})
+	g.mu.shut, g.mu.at = make(chan struct{}), at
 	g.mu.turns = nil
+	ring := g.mu.ring
+	g.mu.Unlock()
+	for {
+		nudge := &device.Op{}
+		ring.Submit(nudge)
+		select {
+		case <-at:
+			return
+		case <-nudge.Done():
+		}
+	}
 }
 
 func (g *gate) release() {

@@ -32,21 +32,28 @@ func (g *gate) hook() {
 	}
 }
 
-// hold makes the loop stop at the gate; r is nudged with an empty write so that a
-// waiting loop gets there.
+// hold makes the loop stop at the gate. A waiting loop is brought there by an empty
+// write; one that was already past the gate may carry that out on its way to waiting,
+// and is sent another.
 func (g *gate) hold(r *Ring) (release func()) {
 	wait := make(chan struct{})
 	g.mu.Lock()
 	g.closed = wait
 	g.mu.Unlock()
-	nudge := &device.Op{File: &fakeFile{}}
-	r.Submit(nudge)
-	<-g.at
-	return func() {
+	release = func() {
 		g.mu.Lock()
 		g.closed = nil
 		g.mu.Unlock()
 		close(wait)
+	}
+	for {
+		nudge := &device.Op{File: &fakeFile{}}
+		r.Submit(nudge)
+		select {
+		case <-g.at:
+			return release
+		case <-nudge.Done():
+		}
 	}
 }
 
