@@ -86,6 +86,10 @@ func noMoreThreads(t *testing.T) (raise func()) {
 	ready.Wait()
 	close(release)
 	all.Wait()
+	// The runtime does not start a thread from a locked one: a thread of its own does
+	// that, and may not have come to it. Stopping the world waits for it.
+	var stopped runtime.MemStats
+	runtime.ReadMemStats(&stopped)
 
 	// Root is not limited, and keeps the way back for removing the test's files.
 	const nobodyElse = 1_987_654_321
