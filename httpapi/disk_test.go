@@ -83,11 +83,11 @@ func TestAFullDiskIsSaidAndTheNextPublishTriesAgain(t *testing.T) {
 
 func TestAPublishWhoseDeviceHangsHasAnUnknownOutcome(t *testing.T) {
 	b, disk := onFaultyDisk(t)
-	f := start(t, b, Config{PublishTimeout: 20 * time.Millisecond})
+	f := start(t, b, Config{PublishTimeout: 300 * time.Millisecond})
 	f.stream("")
 	hung := disk.Inject(faultdisk.Fault{Kinds: faultdisk.WriteDsync | faultdisk.Flush, Stall: true, Path: ofLog})
 	defer hung.Release()
-	for _, query := range []string{"", "?timeout_ms=10", "?timeout_ms=100000000"} {
+	for _, query := range []string{"", "?timeout_ms=200", "?timeout_ms=100000000"} {
 		unknown := f.send("POST", orders+"/records"+query, "kept").refused(http.StatusGatewayTimeout, "unknown_outcome")
 		if unknown["first_offset"] != unknown["last_offset"] {
 			t.Errorf("%v", unknown)
@@ -108,11 +108,15 @@ func TestAPublishWhoseDeviceHangsHasAnUnknownOutcome(t *testing.T) {
 
 func TestAnAnswerThatTakesLongerThanAWriteMayIsStillWritten(t *testing.T) {
 	b, disk := onFaultyDisk(t)
-	f := start(t, b, Config{WriteTimeout: 50 * time.Millisecond})
+	f := start(t, b, Config{WriteTimeout: 500 * time.Millisecond})
 	f.stream("")
 	for _, request := range []string{"POST " + orders + "/records", "DELETE " + orders} {
 		hung := disk.Inject(faultdisk.Fault{Kinds: faultdisk.WriteDsync | faultdisk.Flushes | faultdisk.Rename, Stall: true})
-		time.AfterFunc(100*time.Millisecond, hung.Release) // past the deadline of a write
+		go func() {
+			<-hung.Reached()
+			time.Sleep(600 * time.Millisecond) // past the deadline of a write
+			hung.Release()
+		}()
 		method, path, _ := strings.Cut(request, " ")
 		if r := f.send(method, path, ""); r.status/100 != 2 {
 			t.Errorf("%s: %d %s", request, r.status, r.body)

@@ -158,8 +158,8 @@ func TestARetryDuringAHangingFlushHasItsOutcome(t *testing.T) {
 		hung := disk.Inject(fault)
 		defer hung.Release()
 		path := orders + "/records?shard=1&producer_id=7&sequence=0"
-		f.send("POST", path+"&timeout_ms=10", "x").refused(http.StatusGatewayTimeout, codeUnknownOutcome)
-		unknown := f.send("POST", path+"&timeout_ms=10", "x").refused(http.StatusGatewayTimeout, codeUnknownOutcome)
+		f.send("POST", path+"&timeout_ms=300", "x").refused(http.StatusGatewayTimeout, codeUnknownOutcome)
+		unknown := f.send("POST", path+"&timeout_ms=300", "x").refused(http.StatusGatewayTimeout, codeUnknownOutcome)
 		if unknown["first_offset"] != 0.0 || unknown["last_offset"] != 0.0 {
 			t.Errorf("the retry: %v", unknown)
 		}

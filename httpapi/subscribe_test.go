@@ -126,7 +126,7 @@ func TestADrainingBrokerEndsSubscriptionsThatCaughtUp(t *testing.T) {
 
 func TestHeartbeatsShowThatASilentSubscriptionLives(t *testing.T) {
 	for _, media := range []string{mediaEvents, mediaNDJSON} {
-		f := start(t, inMemory(t, brokerDefaults), Config{HeartbeatInterval: time.Millisecond, WriteTimeout: 100 * time.Millisecond})
+		f := start(t, inMemory(t, brokerDefaults), Config{HeartbeatInterval: time.Millisecond, WriteTimeout: time.Second})
 		f.stream(`{"durable":false}`)
 		e := f.subscribe("", "Accept: "+media)
 		e.expect("subscribed")
@@ -268,7 +268,7 @@ func TestASubscriptionBeforeOffsetsThatHoldNothingIsSilentAndHoldsNothing(t *tes
 	}
 	// There is room for one page, which each of them needs.
 	f := start(t, durable(t, root), Config{
-		WriteTimeout: 50 * time.Millisecond, FeedPageBytes: 1000, PageBytes: 1000, PageBytesMax: 1000, PagesBytesMax: 1000,
+		WriteTimeout: 500 * time.Millisecond, FeedPageBytes: 1000, PageBytes: 1000, PageBytesMax: 1000, PagesBytesMax: 1000,
 	})
 	f.stream("")
 	var all []*events

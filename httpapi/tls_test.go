@@ -54,7 +54,10 @@ func TestOverTLSBothVersionsOfHTTPAreSpoken(t *testing.T) {
 		f.publish("the connection goes on")
 		e.expect("record")
 		e.leave()
-		eventually(t, "the subscription ends", func() bool { return f.server.Stats().Subscriptions == 0 })
+		eventually(t, "the subscription ends", func() bool {
+			stats := f.server.Stats()
+			return stats.Subscriptions == 0 && stats.RequestsActive == 0
+		})
 		if n := f.server.Stats().Connections; n == 0 || http2 && n != 1 {
 			t.Errorf("%d connections", n)
 		}
@@ -62,7 +65,7 @@ func TestOverTLSBothVersionsOfHTTPAreSpoken(t *testing.T) {
 }
 
 func TestASilentSubscriptionOutlivesTheWriteTimeoutOverHTTP2(t *testing.T) {
-	f := startTLS(t, inMemory(t, brokerDefaults), Config{WriteTimeout: 20 * time.Millisecond, HeartbeatInterval: 200 * time.Millisecond}, true)
+	f := startTLS(t, inMemory(t, brokerDefaults), Config{WriteTimeout: time.Second, HeartbeatInterval: 1100 * time.Millisecond}, true)
 	f.stream(`{"durable":false}`)
 	e := f.subscribe("")
 	e.expect("subscribed")
@@ -76,7 +79,7 @@ func TestASilentSubscriptionOutlivesTheWriteTimeoutOverHTTP2(t *testing.T) {
 }
 
 func TestAClientThatTakesNothingLosesItsStreamOverHTTP2(t *testing.T) {
-	f := startTLS(t, durable(t, t.TempDir()), Config{WriteTimeout: 50 * time.Millisecond}, true)
+	f := startTLS(t, durable(t, t.TempDir()), Config{WriteTimeout: time.Second}, true)
 	f.stream("")
 	for range 16 {
 		f.publish(strings.Repeat("x", 1<<20))
@@ -91,7 +94,7 @@ func TestAClientThatTakesNothingLosesItsStreamOverHTTP2(t *testing.T) {
 }
 
 func TestABodyThatStallsLosesItsRequestOverHTTP2(t *testing.T) {
-	f := startTLS(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 50 * time.Millisecond}, true)
+	f := startTLS(t, inMemory(t, brokerDefaults), Config{BodyTimeout: 500 * time.Millisecond}, true)
 	f.stream(`{"durable":false}`)
 	body, feed := io.Pipe()
 	defer feed.Close()
