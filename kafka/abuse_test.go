@@ -100,7 +100,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 }
 
 func TestAClientThatTakesNoAnswersIsCutOff(t *testing.T) {
-	r := start(t, func(c *Config, _ *broker.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	r := start(t, func(c *Config, _ *broker.Config) { c.WriteTimeout = 500 * time.Millisecond })
 	r.create("t", 1, nil)
 	c := r.dial()
 	c.ask(produceOf("t", 0, encode([]broker.Record{{Message: broker.Message{Value: make([]byte, 1<<20)}}})))

@@ -212,7 +212,7 @@ func TestBatchesUnderWayThatAreGivenUpAreKnownWhenTheyAreSentAgain(t *testing.T)
 	c := r.dial()
 	for i := range inFlight {
 		request := produceOf("t", 0, p.batchOf(i))
-		request.TimeoutMillis = 20
+		request.TimeoutMillis = 500
 		c.send(request)
 	}
 	p.want("while the flush hangs", p.receive(c), all(codeRequestTimedOut))

@@ -370,7 +370,7 @@ func TestARetryDuringAHangingFlushIsAnsweredByItsOutcome(t *testing.T) {
 		first.send(produceOf("t", 0, batch))
 		<-stalled.Reached()
 		late := produceOf("t", 0, batch)
-		late.TimeoutMillis = 50
+		late.TimeoutMillis = 500
 		if got := failureOf(second.ask(late)); got != codeRequestTimedOut {
 			t.Errorf("while the flush hangs: %d", got)
 		}

@@ -144,7 +144,7 @@ func TestOldClientsSendTheirTokenBare(t *testing.T) {
 }
 
 func TestStrangersHaveLimitedTime(t *testing.T) {
-	r := guarded(t, func(c *Config, _ *broker.Config) { c.AuthenticationTimeout = 500 * time.Millisecond })
+	r := guarded(t, func(c *Config, _ *broker.Config) { c.AuthenticationTimeout = time.Second })
 	c := r.dial()
 	c.ended("silent")
 	c = r.dial()

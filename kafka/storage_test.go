@@ -213,7 +213,7 @@ func TestAProduceThatTakesTooLongIsATimeout(t *testing.T) {
 	stalled := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Writes, Path: isLog, Stall: true})
 	defer stalled.Release()
 	request := produceOf("late", 0, value("v"))
-	request.TimeoutMillis = 50
+	request.TimeoutMillis = 500
 	if got := failureOf(r.dial().ask(request)); got != codeRequestTimedOut {
 		t.Errorf("gave %d", got)
 	}
