@@ -163,11 +163,15 @@ func TestC234AContextThatEndsWhileThereIsNoStagingRoomAppendsNothing(t *testing.
 		t.Fatal(err)
 	}
 	<-held.Reached()
-	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err = r.log.Append(ctx, engine.Record{Payload: make([]byte, 70)})
+	ctx, cancel := context.WithCancel(r.ctx)
+	waits := newPatience(ctx)
+	go func() {
+		<-waits.waiting
+		cancel()
+	}()
+	_, err = r.log.Append(waits, engine.Record{Payload: make([]byte, 70)})
 	pressure := errorAs[*engine.BackPressureError](t, err)
-	if pressure.Max != 100 || pressure.Bound != "StagedBytesPerLogMax" || !errors.Is(err, context.DeadlineExceeded) {
+	if pressure.Max != 100 || pressure.Bound != "StagedBytesPerLogMax" || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%+v", pressure)
 	}
 	held.Release()
