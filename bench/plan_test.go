@@ -110,7 +110,7 @@ func TestEverySystemIsReadBackWhenItIsOpenedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			trial := Trial{Dir: dir, FloorSamples: 1, Open: open(dir), Load: Load{Duration: 50 * time.Millisecond, PayloadBytes: 700, Batch: 5, Concurrency: 4}}
+			trial := Trial{Dir: dir, FloorSamples: 1, Open: open(dir), Load: Load{Records: 10_000, PayloadBytes: 700, Batch: 5, Concurrency: 4}}
 			m, err := trial.Run(t.Context())
 			if err != nil || m.Row.VerifiedRecords != m.Row.Records || m.Row.Records == 0 {
 				t.Fatalf("%+v, %v", m.Row, err)

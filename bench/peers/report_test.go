@@ -71,7 +71,7 @@ func TestSelectionTakesPatternsAndRefusesWhatMatchesNothing(t *testing.T) {
 func TestARunLeavesAReportAndNothingElse(t *testing.T) {
 	out, dir := filepath.Join(t.TempDir(), "report"), t.TempDir()
 	c := command{
-		Dir: dir, Out: out, Rounds: 2, Duration: 20 * time.Millisecond, Verify: true, JSON: true,
+		Dir: dir, Out: out, Rounds: 2, Duration: 200 * time.Millisecond, Verify: true, JSON: true,
 		Targets: []string{"tidwall-wal/*"}, Rows: []string{"1x8:1x128", "16x1:1x128"},
 	}
 	var printed bytes.Buffer
