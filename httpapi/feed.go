@@ -21,9 +21,9 @@ type feed struct {
 
 	mu struct {
 		sync.Mutex
-		closed bool
+		closed    bool
+		heartbeat *time.Timer
 	}
-	heartbeat *time.Timer
 }
 
 // openFeed begins the answer.
@@ -34,7 +34,9 @@ func (x *exchange) openFeed(asked subscription, lost func()) *feed {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // proxies that hold answers back let this one through
 	x.begun(http.StatusOK)
-	f.heartbeat = time.AfterFunc(x.server.cfg.HeartbeatInterval, f.beat)
+	f.mu.Lock() // the first beat may be due before this is over
+	defer f.mu.Unlock()
+	f.mu.heartbeat = time.AfterFunc(x.server.cfg.HeartbeatInterval, f.beat)
 	return f
 }
 
@@ -43,7 +45,7 @@ func (f *feed) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.closed = true
-	f.heartbeat.Stop()
+	f.mu.heartbeat.Stop()
 	f.x.extendWrite() // for the end of the answer, which the server writes
 }
 
@@ -68,7 +70,7 @@ func (f *feed) sendLocked(write func(out *output)) error {
 	if err != nil {
 		return errors.Join(errReaderGone, err)
 	}
-	f.heartbeat.Reset(f.x.server.cfg.HeartbeatInterval)
+	f.mu.heartbeat.Reset(f.x.server.cfg.HeartbeatInterval)
 	return nil
 }
 

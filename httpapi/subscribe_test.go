@@ -143,6 +143,17 @@ func TestHeartbeatsShowThatASilentSubscriptionLives(t *testing.T) {
 	}
 }
 
+// A heartbeat may be due before the one who starts it comes back from that.
+func TestAHeartbeatThatIsDueAtOnceFindsItsSubscription(t *testing.T) {
+	f := start(t, inMemory(t, brokerDefaults), Config{HeartbeatInterval: time.Nanosecond})
+	f.stream(`{"durable":false}`)
+	for range 200 {
+		e := f.subscribe("")
+		e.expect("subscribed")
+		e.leave()
+	}
+}
+
 func TestWhatASlowSubscriptionMissedIsTold(t *testing.T) {
 	// The queue holds one record, so that a batch is more than it takes.
 	f := start(t, inMemory(t, broker.Config{SubscriberQueue: 1}), Config{})
