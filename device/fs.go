@@ -76,9 +76,13 @@ type File interface {
 	// DropCache asks that clean cached pages from pos on be forgotten, so that
 	// the next read comes from the device.
 	DropCache(pos int64) error
-	// Linked reports whether the file still has a name. A record in a file
-	// without one does not survive the process.
+	// Linked reports whether the file still has a name, wherever that is. A record
+	// in a file without one does not survive the process.
 	Linked() (bool, error)
+	// Named reports whether the file is what its path leads to: neither it nor a
+	// directory above it was removed, moved away or replaced. A record in a file that
+	// is elsewhere is not found by the next process. It costs twice as much as Linked.
+	Named() (bool, error)
 	// TakesWrites fails where the filesystem has stopped taking writes, as after an
 	// error of its own. A flush that was under way when it stopped may have succeeded
 	// for bytes that are gone: whoever relies on one asks this after it.

@@ -17,6 +17,15 @@ type osFile struct {
 	path   string
 	fd     int
 	closed atomic.Bool
+	place  atomic.Pointer[place]
+}
+
+// place is a path as system calls take it, and what tells the file that was opened
+// there from any other.
+type place struct {
+	path         []byte
+	major, minor uint32
+	ino          uint64
 }
 
 var (
@@ -99,11 +108,7 @@ func (f *osFile) names() (uint32, error) {
 		return 0, err
 	}
 	var st unix.Statx_t
-	err = ignoreInterrupts(func() error { return statLinks(fd, &st) })
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // a filter that has fstat alone
-		old, err := f.stat()
-		return uint32(old.Nlink), err
-	}
+	err = statx(fd, []byte{0}, unix.AT_EMPTY_PATH, unix.STATX_NLINK, &st)
 	return st.Nlink, err
 }
 
@@ -125,14 +130,66 @@ func (f *osFile) TakesWrites() error {
 	return f.fail("look for writes", -1, err)
 }
 
-// statLinks is unix.Statx without its copy of the path, which is allocated.
-func statLinks(fd int, st *unix.Statx_t) error {
-	var empty [1]byte
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(&empty[0])),
-		unix.AT_EMPTY_PATH, unix.STATX_NLINK, uintptr(unsafe.Pointer(st)), 0)
-	if errno != 0 {
-		return errno
+// Named asks for no times either.
+func (f *osFile) Named() (bool, error) {
+	own, err := f.whatItIs()
+	if err != nil {
+		return false, f.fail("named", -1, err)
 	}
+	var st unix.Statx_t
+	err = statx(unix.AT_FDCWD, own.path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &st)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return false, nil
+	case err != nil:
+		return false, f.fail("named", -1, err)
+	}
+	return st.Ino == own.ino && st.Dev_major == own.major && st.Dev_minor == own.minor, nil
+}
+
+// whatItIs gives the file's path and number, which it keeps.
+func (f *osFile) whatItIs() (*place, error) {
+	if own := f.place.Load(); own != nil && !f.closed.Load() {
+		return own, nil
+	}
+	fd, err := f.descriptor()
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Statx_t
+	if err := statx(fd, []byte{0}, unix.AT_EMPTY_PATH, unix.STATX_INO, &st); err != nil {
+		return nil, err
+	}
+	own := &place{path: append([]byte(f.path), 0), major: st.Dev_major, minor: st.Dev_minor, ino: st.Ino}
+	f.place.Store(own)
+	return own, nil
+}
+
+// statx is unix.Statx without its copy of the path, which is allocated; path ends with
+// a zero byte. Behind a filter that has the older calls alone those are made.
+func statx(fd int, path []byte, flags, mask int, st *unix.Statx_t) error {
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(&path[0])),
+			uintptr(flags), uintptr(mask), uintptr(unsafe.Pointer(st)), 0)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		case unix.ENOSYS, unix.EPERM:
+			return olderStat(fd, path, flags, st)
+		default:
+			return errno
+		}
+	}
+}
+
+func olderStat(fd int, path []byte, flags int, st *unix.Statx_t) error {
+	var old unix.Stat_t
+	if err := ignoreInterrupts(func() error { return unix.Fstatat(fd, unix.ByteSliceToString(path), &old, flags) }); err != nil {
+		return err
+	}
+	st.Nlink, st.Ino = uint32(old.Nlink), old.Ino
+	st.Dev_major, st.Dev_minor = unix.Major(old.Dev), unix.Minor(old.Dev)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"felix.local/felix/sidecar"
@@ -26,27 +27,20 @@ func (s *Store) runAcksIn(mode FsyncMode) error {
 	return err
 }
 
-// stopJob writes the last word of a run, which may hang with the device while
+// stopJob closes the journal and writes the last word of a run, which may hang with the device while
 // Close has a deadline.
 type stopJob struct {
 	done chan struct{}
 	err  error
 }
 
-// noteStopped has run-state say "stopped cleanly", durably, if that is so: every
-// log's last flush succeeded, none was poisoned, and the backend is there. No log
-// is open any more. late says that ctx ended first; the writing goes on then, and
-// the next call waits for it.
+// noteStopped closes the journal and has run-state say "stopped cleanly", durably, if
+// that is so: every log's last flush succeeded, none was poisoned, and the backend is
+// there. No log is open any more. late says that ctx ended first; the writing goes on
+// then, and the next call waits for it.
 //
 // What is not so stays "running" for the next start to find.
 func (s *Store) noteStopped(ctx context.Context) (late bool, err error) {
-	if s.single {
-		return false, nil
-	}
-	if s.unclean.Load() || s.lost.Load() {
-		s.logger.WarnContext(ctx, "the run ends uncleanly: a log was poisoned or could not be closed", "root", s.root)
-		return false, nil
-	}
 	job := s.stopJob()
 	select {
 	case <-job.done:
@@ -67,10 +61,17 @@ func (s *Store) stopJob() *stopJob {
 	if s.identity.stop == nil {
 		job := &stopJob{done: make(chan struct{})}
 		s.identity.stop = job
+		clean := !s.unclean.Load() && !s.lost.Load()
+		if !clean && !s.single {
+			s.logger.Warn("the run ends uncleanly: a log was poisoned or could not be closed", "root", s.root)
+		}
 		last := sidecar.RunState{State: sidecar.Stopped, AcksBeforeSync: s.identity.acksBeforeSync, ID: s.identity.known.ID}
 		go func() {
 			defer close(job.done)
-			job.err = s.identityProblem("close", s.writeRunState(last))
+			job.err = s.journal.close()
+			if clean && !s.single {
+				job.err = errors.Join(job.err, s.identityProblem("close", s.writeRunState(last)))
+			}
 		}()
 	}
 	return s.identity.stop

@@ -42,6 +42,8 @@ type commitJournal struct {
 	kick chan struct{}
 	// stagedCount mirrors len(mu.staged), lagBytes what lags in all logs.
 	stagedCount, lagBytes atomic.Int64
+	// lookWanted asks the leader whether all files have their names.
+	lookWanted atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -221,6 +223,7 @@ func (j *commitJournal) stage(e *journalEntry) (lead bool, err error) {
 func (j *commitJournal) lead(own *journalEntry) {
 	for {
 		j.last.gather(&j.stagedCount)
+		j.lookIfAsked()
 		entries := j.take()
 		if entries == nil {
 			return

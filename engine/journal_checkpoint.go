@@ -129,6 +129,11 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-ticker.C:
+			j.store.running.Add(1) // one is counted already: this goroutine
+			go func() {
+				defer j.store.running.Done()
+				j.look()
+			}()
 		case <-j.kick:
 		}
 		if logs := j.lagging(); len(logs) > 0 {

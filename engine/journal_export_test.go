@@ -12,6 +12,9 @@ func (s *Store) JournalLost() bool {
 	return s.journal.mu.lost
 }
 
+// LookAtJournal does what the checkpointer does now and then.
+func (s *Store) LookAtJournal() { s.journal.look() }
+
 // FrameAfterLoss loses the journal, which holds nothing, and writes a frame of a fence.
 func (s *Store) FrameAfterLoss() error {
 	j := s.journal

@@ -239,7 +239,7 @@ func (j *commitJournal) make(unusable string) error {
 // makeFiles gives those that it made, also when it failed.
 func (j *commitJournal) makeFiles() (made []string, err error) {
 	s := j.store
-	dir := filepath.Join(s.root, journal.DirName)
+	dir := j.path("")
 	if err := recovery.MakeDirs(s.disk(), dir, s.cfg.DirMode); err != nil {
 		return nil, err
 	}
@@ -267,12 +267,17 @@ func (j *commitJournal) makeFiles() (made []string, err error) {
 	return made, nil
 }
 
+// path is that of a file in the journal's directory, or of the directory.
+func (j *commitJournal) path(name string) string {
+	return filepath.Join(j.store.root, journal.DirName, name)
+}
+
 // sayCurrent makes durable which epoch the files belong to and whether it holds
 // anything.
 func (j *commitJournal) sayCurrent(empty bool) error {
 	s := j.store
-	c := journal.Current{Epoch: j.epoch, Files: uint32(len(j.files)), FileBytes: s.journalFileBytes(), Empty: empty}
-	return sidecar.Replace(s.fs, s.queue, filepath.Join(s.root, journal.DirName), journal.CurrentName, c.AppendTo(nil), s.cfg.FileMode, true)
+	c := journal.Current{Epoch: j.epoch, Files: journalFileCount, FileBytes: s.journalFileBytes(), Empty: empty}
+	return sidecar.Replace(s.fs, s.queue, j.path(""), journal.CurrentName, c.AppendTo(nil), s.cfg.FileMode, true)
 }
 
 // makeFile gives a data file of the right size, made if need be, open past the page

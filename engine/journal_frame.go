@@ -146,12 +146,15 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 // nameSeen is how old a look at a segment's name may be when its batch is acknowledged.
 const nameSeen = time.Millisecond
 
-// lookAtNames notes which entries are of a segment that lost its name.
+// lookAtNames notes which entries are of a segment that has no name. One that was moved
+// away is noticed by its checkpoint, until which the journal holds the entry.
 func lookAtNames(entries []*journalEntry) (began time.Time) {
 	began = time.Now()
 	for _, e := range entries {
 		if e.log != nil {
-			e.unnamed = stillNamed(e.log.mu.active.file, e.Position)
+			file := e.log.mu.active.file
+			linked, err := file.Linked()
+			e.unnamed = withName(file, e.Position, linked, err)
 		}
 	}
 	return began
@@ -187,10 +190,65 @@ func (j *commitJournal) unwritten(entries []*journalEntry, err error) error {
 	return j.lose(err)
 }
 
+// look has all of the journal's files looked for, by whoever leads or else here: a frame
+// asks after the file that it was written to alone, and what the others hold is found
+// with all of them or not at all.
+func (j *commitJournal) look() {
+	j.mu.Lock()
+	if j.state.Load() != journalReady {
+		j.mu.Unlock()
+		return
+	}
+	j.lookWanted.Store(true)
+	lead := !j.mu.leading
+	j.mu.leading = true
+	j.mu.Unlock()
+	if lead {
+		j.lookIfAsked()
+		j.passOn()
+	}
+}
+
+// lookIfAsked gives the journal up when one of its files is not where it was. The leader
+// alone does this: no frame is under way.
+func (j *commitJournal) lookIfAsked() {
+	if !j.lookWanted.Load() || !j.lookWanted.Swap(false) || !j.ready() {
+		return
+	}
+	if err := j.allNamed(); errors.Is(err, errUnlinked) {
+		_ = j.lose(err)
+	}
+}
+
+// allNamed fails with errUnlinked when a file of the journal is not where it was. What
+// another error hides is asked again.
+func (j *commitJournal) allNamed() error {
+	for _, f := range j.files {
+		if err := stillNamed(f.file, 0); err != nil {
+			return err
+		}
+	}
+	current := j.path(journal.CurrentName)
+	if _, err := j.store.fs.Lstat(current); device.IsNotExist(err) {
+		return device.NewError("look for", current, -1, errUnlinked)
+	}
+	return nil
+}
+
 // lose gives up a journal of which a file was removed under the store. All that its
 // frames held and segments lack is in memory too: it goes to the segments now, as all
 // does that is committed from here on.
+//
+// Order: that the names are gone is durable before removals of records leave their
+// fences out. A power loss that brought the names back would bring the records back.
 func (j *commitJournal) lose(cause error) error {
+	err := ignoreMissing(j.store.flushDir(j.path("")))
+	if err == nil {
+		err = j.store.flushDir(j.store.root)
+	}
+	if err != nil {
+		return j.fail(fmt.Errorf("%w, which could not be made durable: %w", cause, err))
+	}
 	j.mu.Lock()
 	first := !j.mu.lost
 	j.mu.lost, j.mu.reason = true, cause.Error()

@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,15 +17,35 @@ import (
 	"felix.local/felix/internal/simdisk"
 	"felix.local/felix/journal"
 	"felix.local/felix/segment"
+	"felix.local/felix/sidecar"
 )
 
-// What a data file without a name holds is gone with the process, so a frame in it is
-// none. All that was acknowledged is in memory, and goes to the segments: a kill takes
-// nothing, and logs go on without a journal.
+// What a data file holds that is not where it was is gone with the process, so a frame in
+// it is none. All that was acknowledged is in memory, and goes to the segments: a kill
+// takes nothing, and logs go on without a journal.
 func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
-	for name, removed := range map[string][]string{
-		"all of it": {""}, "a data file": {journal.FileName(0)}, "the name of the epoch": {journal.CurrentName},
-		"some of it": {journal.CurrentName, journal.FileName(0)},
+	remove := func(names ...string) func(*testing.T, *rig) {
+		return func(t *testing.T, r *rig) {
+			for _, name := range names {
+				if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		remove func(*testing.T, *rig)
+		// elsewhere: the frames' own file is where it was, and the others are looked for.
+		elsewhere bool
+	}{
+		"all of it":                         {remove(""), false},
+		"the data file in use":              {remove(journal.FileName(0)), false},
+		"another data file":                 {remove(journal.FileName(2)), true},
+		"the name of the epoch":             {remove(journal.CurrentName), true},
+		"some of it":                        {remove(journal.CurrentName, journal.FileName(0)), false},
+		"all of it, moved away":             {moveJournal, false},
+		"all of it, with further names":     {removeLinkedJournal, false},
+		"the data file in use, for another": {replaceDataFile, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines logLines
@@ -34,17 +56,15 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, file := range removed {
-				if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, file)); err != nil {
-					t.Fatal(err)
-				}
+			c.remove(t, r)
+			if c.elsewhere {
+				r.store.LookAtJournal()
 			}
-			unseen := name == "the name of the epoch" // nobody looks for it while the store runs
 			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
 				t.Fatal(err)
 			}
-			if unseen {
-				r.store.Checkpoint()
+			if state := r.store.Journal().State; state == "ready" {
+				t.Error("appends were acknowledged by frames that no start will find")
 			}
 			for r.store.Stats().JournalLagBytes > 0 || r.store.JournalLost() {
 				time.Sleep(time.Millisecond)
@@ -61,12 +81,6 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 			cfg := r.cfg
 			cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
 			store, err := engine.OpenStore(r.ctx, killed, cfg)
-			if unseen {
-				if err == nil {
-					t.Error("frames without the name of their epoch were taken for nothing")
-				}
-				return
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,6 +97,114 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// aside is a place on the filesystem of a root, and outside it.
+func aside(t *testing.T, r *rig) string {
+	dir := r.root + "-aside"
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func moveJournal(t *testing.T, r *rig) {
+	if err := os.Rename(filepath.Join(r.root, journal.DirName), aside(t, r)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// removeLinkedJournal leaves what a copy made of hard links leaves: the files have names
+// elsewhere.
+func removeLinkedJournal(t *testing.T, r *rig) {
+	dir, links := filepath.Join(r.root, journal.DirName), aside(t, r)
+	if err := os.Mkdir(links, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Link(filepath.Join(dir, e.Name()), filepath.Join(links, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceDataFile puts a copy, which an editor or a restore makes, where the file was.
+func replaceDataFile(t *testing.T, r *rig) {
+	path := filepath.Join(r.root, journal.DirName, journal.FileName(0))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".copy", b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".copy", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// That the journal's names are gone is durable before a removal of records goes without a
+// fence: with the names a power loss would bring the records back.
+func TestARemovalOfRecordsOutlivesAPowerLossBehindThatOfTheJournal(t *testing.T) {
+	r, _ := newSimFaultRig(t)
+	logs := r.openShards(2)
+	for _, l := range logs {
+		if err := appendEach(r.ctx, l, 4, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(simRoot, journal.DirName)
+	files, err := r.disk.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := r.disk.Remove(filepath.Join(dir, file.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.disk.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendEach(r.ctx, logs[0], 1, 100); err != nil {
+		t.Fatal(err)
+	}
+	for r.store.JournalLost() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := logs[1].Truncate(r.ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(100) {
+		cfg := r.cfg
+		disk := r.disk.Crash(simdisk.CrashOptions{Seed: seed})
+		cfg.FS, cfg.Queue = disk, disk.NewQueue(simdisk.QueueOptions{})
+		store, err := engine.OpenStore(r.ctx, simRoot, cfg)
+		if err != nil {
+			t.Fatal(seed, err)
+		}
+		for i, want := range []uint64{5, 3} {
+			l, err := store.OpenLog(r.ctx, testKey(i))
+			if err != nil {
+				t.Fatal(seed, err)
+			}
+			if n := l.TailOffset(); n != want {
+				t.Fatalf("seed %d: log %d ends at %d, not %d", seed, i, n, want)
+			}
+		}
+		if err := store.Close(r.ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -285,5 +407,90 @@ func TestASegmentWithoutANameIsNotCutBack(t *testing.T) {
 	errorAs[*engine.PoisonedError](t, err)
 	if n := r.log.DurableOffset(); n != 0 {
 		t.Errorf("%d records are said to be durable", n)
+	}
+}
+
+// Records that are in a shard's directory when that is moved away are not found by the
+// next process under the shard's name, however durable they are.
+func TestALogWhoseDirectoryWasMovedAwayAcknowledgesNothing(t *testing.T) {
+	for name, mode := range map[string]engine.FsyncMode{"on_commit": engine.FsyncOnCommit, "none": engine.FsyncNone} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(c *engine.Config) { c.FsyncMode = mode })
+			if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(r.log.Dir(), aside(t, r)); err != nil {
+				t.Fatal(err)
+			}
+			err := appendEach(r.ctx, r.log, 1, 100)
+			if mode == engine.FsyncNone && err == nil {
+				err = r.log.Sync(r.ctx)
+			}
+			if !errors.Is(err, engine.ErrPoisoned) || !strings.Contains(err.Error(), "not under its name any more") {
+				t.Error("acknowledged in a directory that is elsewhere:", err)
+			}
+		})
+	}
+}
+
+// Whoever closes a store while the last word about its journal hangs is not kept beyond
+// the end of the context, and the next Close goes on from there.
+func TestClosingEndsWithItsContextWhileTheJournalsLastWordHangs(t *testing.T) {
+	r, disk := newJournalRig(t)
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	hanging := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Stall: true, Path: func(path string) bool {
+		return filepath.Base(path) == journal.CurrentName+".tmp"
+	}})
+	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- r.store.Close(ctx) }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-r.ctx.Done():
+		t.Error("Close did not return")
+	}
+	if hanging.Hits() != 1 {
+		t.Errorf("%d flushes hung", hanging.Hits())
+	}
+	hanging.Release()
+	if err := r.store.Close(r.ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// That a journal which was given up could not be said to be empty is an error of the Close
+// that ends the run.
+func TestASecondCloseTellsOfAJournalThatWasGivenUp(t *testing.T) {
+	r, disk := newJournalRig(t)
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	full := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Writes, Errno: syscall.ENOSPC, Times: faultdisk.Forever, Path: func(path string) bool {
+		return filepath.Base(path) == journal.CurrentName+".tmp"
+	}})
+	if err := os.Remove(filepath.Join(r.root, journal.DirName, journal.FileName(0))); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendEach(r.ctx, r.log, 5, 100); err != nil {
+		t.Fatal(err)
+	}
+	hanging := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Flush, Stall: true, Path: func(path string) bool {
+		return filepath.Base(path) == sidecar.RunStateName+".tmp"
+	}})
+	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := r.store.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	full.Remove()
+	hanging.Release()
+	if err := r.store.Close(r.ctx); !errors.Is(err, engine.ErrFull) {
+		t.Errorf("the second Close: %v", err)
 	}
 }

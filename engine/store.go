@@ -216,7 +216,6 @@ func (s *Store) Close(ctx context.Context) error {
 		// must stay.
 		return errors.Join(errs...)
 	}
-	errs = append(errs, s.journal.close())
 	late, err := s.noteStopped(ctx)
 	if lost := s.queue.Stats().Lost; lost != nil {
 		err = errors.Join(err, &BackendLostError{Root: s.root, Cause: lost})

@@ -8,7 +8,7 @@ import (
 	"felix.local/felix/device"
 )
 
-var errUnlinked = errors.New("the file has no name any more: it or its directory was removed")
+var errUnlinked = errors.New("the file is not under its name any more: it or a directory above it was removed, moved or replaced")
 
 // write carries one batch to its segment and acknowledges it, or fails it and
 // everything behind it. away says that the commit journal has it instead, and the
@@ -119,18 +119,22 @@ func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
 	l.goOn(false)
 }
 
-// stillNamed fails when a file lost its name: a record in such a file does not survive
-// the process, however durable its bytes are.
+// stillNamed fails when a file is not under its name any more: however durable the
+// bytes of a record in it are, the next process does not find them.
 func stillNamed(file device.File, pos int64) error {
-	linked, err := file.Linked()
-	if err == nil && !linked {
+	named, err := file.Named()
+	return withName(file, pos, named, err)
+}
+
+func withName(file device.File, pos int64, named bool, err error) error {
+	if err == nil && !named {
 		err = device.NewError("commit", file.Name(), pos, errUnlinked)
 	}
 	return err
 }
 
 // kept fails when what a dsync write or a flush that succeeded covered, up to pos, may
-// be gone all the same: the file lost its name, or the filesystem stopped while the
+// be gone all the same: the file is elsewhere, or the filesystem stopped while the
 // flush was under way. ext4 and XFS then let some flushes succeed whose metadata they
 // drop. After flushFile the first alone is left to ask.
 func kept(file device.File, pos int64) error {

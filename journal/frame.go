@@ -62,15 +62,14 @@ func Seal(frame []byte, h Header) []byte {
 }
 
 // BeginsWithFrame says whether a data file was ever used: its first frame is at its
-// beginning.
+// beginning. One that cannot be read, of a newer version or damaged, is one too.
 func BeginsWithFrame(file io.ReaderAt) (bool, error) {
-	b := make([]byte, HeaderBytes)
-	n, err := file.ReadAt(b, 0)
+	var magic [4]byte
+	n, err := file.ReadAt(magic[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	_, err = DecodeHeader(b[:n])
-	return err == nil, nil
+	return n == len(magic) && binary.BigEndian.Uint32(magic[:]) == magicFrame, nil
 }
 
 // DecodeHeader reads the frame header that b starts with. The error is a

@@ -121,6 +121,7 @@ func (f *rawFile) Size() (int64, error) {
 }
 func (f *rawFile) DropCache(int64) error { return nil }
 func (f *rawFile) Linked() (bool, error) { return true, nil }
+func (f *rawFile) Named() (bool, error)  { return true, nil }
 func (f *rawFile) TakesWrites() error    { return nil }
 func (f *rawFile) Perform(op *device.Op) (int, error) {
 	op.Pieces = 1

@@ -13,6 +13,7 @@ var fileFacts = []fact{
 	{"truncated is shorter, and zeros follow when it grows again", truncates},
 	{"keeps its content when clean pages are dropped", dropsCache},
 	{"knows whether it still has a name", knowsWhetherLinked},
+	{"knows whether its path leads to it", knowsWhetherNamed},
 	{"asking whether it takes writes changes nothing", asksForWrites},
 	{"is read and written through a handle while its name changes", survivesRename},
 	{"closed twice is an error", closesOnce},
@@ -89,6 +90,41 @@ func knowsWhetherLinked(e *env) {
 	e.wantLinked(f, false)
 }
 
+func (e *env) wantNamed(f device.File, want bool) {
+	e.Helper()
+	if named, err := f.Named(); err != nil || named != want {
+		e.Fatalf("%s: named %v, %v; want %v", f.Name(), named, err, want)
+	}
+}
+
+func knowsWhetherNamed(e *env) {
+	e.must(e.FS.Mkdir(e.path("d"), 0o700))
+	f := e.create("d/f")
+	e.wantNamed(f, true)
+	e.must(e.FS.Rename(e.path("d/f"), e.path("d/aside")))
+	e.wantNamed(f, false)
+	another := e.create("d/f")
+	e.wantNamed(f, false)
+	e.wantNamed(another, true)
+	e.must(e.FS.Rename(e.path("d/aside"), e.path("d/f")))
+	e.wantNamed(f, true)
+	e.wantNamed(another, false)
+	e.must(e.FS.Rename(e.path("d"), e.path("elsewhere")))
+	e.wantNamed(f, false)
+	e.wantLinked(f, true)
+	e.create("d") // a file where the directory was
+	e.wantNamed(f, false)
+	e.must(e.FS.Remove(e.path("d")))
+	e.must(e.FS.Rename(e.path("elsewhere"), e.path("d")))
+	e.wantNamed(f, true)
+	e.must(e.FS.Remove(e.path("d/f")))
+	e.wantNamed(f, false)
+	dir := e.openDir(e.path("d"))
+	e.wantNamed(dir, true)
+	e.must(e.FS.Remove(e.path("d")))
+	e.wantNamed(dir, false)
+}
+
 func asksForWrites(e *env) {
 	f := e.create("f")
 	b := e.buffer(100, 1)
@@ -127,6 +163,8 @@ func refusesWhenClosed(e *env) {
 	_, err = f.Size()
 	e.wantFailure(err, f.Name(), nil)
 	_, err = f.Linked()
+	e.wantFailure(err, f.Name(), nil)
+	_, err = f.Named()
 	e.wantFailure(err, f.Name(), nil)
 	e.wantFailure(f.TakesWrites(), f.Name(), nil)
 	e.wantFailure(f.Truncate(0), f.Name(), nil)

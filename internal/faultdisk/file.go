@@ -41,6 +41,7 @@ func (f *file) Unwrap() device.File { return f.inner }
 func (f *file) Name() string          { return f.inner.Name() }
 func (f *file) Size() (int64, error)  { return f.inner.Size() }
 func (f *file) Linked() (bool, error) { return f.inner.Linked() }
+func (f *file) Named() (bool, error)  { return f.inner.Named() }
 func (f *file) Close() error          { return f.inner.Close() }
 
 // TakesWrites fails from StopTakingWrites on.

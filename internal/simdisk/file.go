@@ -68,6 +68,16 @@ func (f *file) Linked() (linked bool, err error) {
 	return linked, err
 }
 
+// Named reports whether the path leads to the file now.
+func (f *file) Named() (named bool, err error) {
+	err = f.with("named", -1, func(i *inode) error {
+		found, _ := f.disk.lookLocked(f.path)
+		named = found == i
+		return nil
+	})
+	return named, err
+}
+
 // TakesWrites fails when the file is closed: a simulated disk never stops.
 func (f *file) TakesWrites() error {
 	return f.with("look for writes", -1, func(*inode) error { return nil })

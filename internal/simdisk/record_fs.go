@@ -86,6 +86,7 @@ func (f *recordedFile) Name() string                            { return f.inner
 func (f *recordedFile) ReadAt(p []byte, pos int64) (int, error) { return f.inner.ReadAt(p, pos) }
 func (f *recordedFile) Size() (int64, error)                    { return f.inner.Size() }
 func (f *recordedFile) Linked() (bool, error)                   { return f.inner.Linked() }
+func (f *recordedFile) Named() (bool, error)                    { return f.inner.Named() }
 func (f *recordedFile) TakesWrites() error                      { return f.inner.TakesWrites() }
 
 // both calls the real file and lets the model follow.
