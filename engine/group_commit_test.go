@@ -18,8 +18,12 @@ import (
 func publish(r *rig, publishers, each int) uint64 {
 	r.Helper()
 	syncs := func() uint64 {
-		ops := r.store.Stats().Queue.Ops
-		return ops[device.WriteDsync] + ops[device.Flush]
+		stats := r.store.Stats()
+		count := uint64(0)
+		for _, kind := range []device.Kind{device.WriteDsync, device.Flush} {
+			count += stats.Queue.Ops[kind] + stats.Inline[kind]
+		}
+		return count
 	}
 	before := syncs()
 	var all sync.WaitGroup
