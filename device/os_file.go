@@ -185,7 +185,13 @@ func statx(fd int, path []byte, flags, mask int, st *unix.Statx_t) error {
 
 func olderStat(fd int, path []byte, flags int, st *unix.Statx_t) error {
 	var old unix.Stat_t
-	if err := ignoreInterrupts(func() error { return unix.Fstatat(fd, unix.ByteSliceToString(path), &old, flags) }); err != nil {
+	err := ignoreInterrupts(func() error {
+		if flags&unix.AT_EMPTY_PATH != 0 {
+			return unix.Fstat(fd, &old)
+		}
+		return unix.Lstat(unix.ByteSliceToString(path), &old)
+	})
+	if err != nil {
 		return err
 	}
 	st.Nlink, st.Ino = uint32(old.Nlink), old.Ino

@@ -169,11 +169,11 @@
 //	per log     a commit loop; one that writes the commit offset; one that prepares a
 //	            roll, or seals what the last one retired; one for a Sync that finds
 //	            no flush under way; one that closes the log (closeJob)
-//	per store   one for each tick of the flush timer, each round of the checkpointer
-//	            and each look that it takes at the journal's names; one that makes the
-//	            journal's files; up to producerSaversMax that write snapshots of
-//	            producers; one that frees deleted shards; one that closes the journal
-//	            and writes the last word of a run (stopJob)
+//	per store   one for each tick of the flush timer and each round of the
+//	            checkpointer; one that makes the journal's files; up to
+//	            producerSaversMax that write snapshots of producers; one that frees
+//	            deleted shards; one that closes the journal and writes the last word
+//	            of a run (stopJob)
 //	beside      up to two for whoever looks for a descriptor (makeRoom), which go on
 //	            when that one was found; one that poisons every log (poisonAll)
 //

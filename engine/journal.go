@@ -42,8 +42,6 @@ type commitJournal struct {
 	kick chan struct{}
 	// stagedCount mirrors len(mu.staged), lagBytes what lags in all logs.
 	stagedCount, lagBytes atomic.Int64
-	// lookWanted asks the leader whether all files have their names.
-	lookWanted atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -62,8 +60,8 @@ type commitJournal struct {
 		shards map[string]journaledShard
 		broken error
 		// lost says that a file was removed under the store, and that the journal may
-		// still hold something.
-		lost bool
+		// still hold something; gone, that the removal is durable.
+		lost, gone bool
 	}
 	// The leader's own, and the opener's before.
 	epoch  uint64
@@ -74,6 +72,8 @@ type commitJournal struct {
 	op     device.Op
 	taken  []*journalEntry
 	last   cohort
+	// away says that the file in use was not under its name when that was last asked.
+	away bool
 }
 
 // The states of a journal.
@@ -223,7 +223,6 @@ func (j *commitJournal) stage(e *journalEntry) (lead bool, err error) {
 func (j *commitJournal) lead(own *journalEntry) {
 	for {
 		j.last.gather(&j.stagedCount)
-		j.lookIfAsked()
 		entries := j.take()
 		if entries == nil {
 			return

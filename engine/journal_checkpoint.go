@@ -129,11 +129,6 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-ticker.C:
-			j.store.running.Add(1) // one is counted already: this goroutine
-			go func() {
-				defer j.store.running.Done()
-				j.look()
-			}()
 		case <-j.kick:
 		}
 		if logs := j.lagging(); len(logs) > 0 {
@@ -142,8 +137,9 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 				defer j.store.running.Done()
 				j.checkpoint(logs, nil)
 			}()
-		} else if err := j.retire(); err != nil {
-			j.store.logger.Warn("the commit journal that was removed could not be said to be empty; it is tried again", "root", j.store.root, "error", err)
+		}
+		if err := j.settleLoss(); err != nil {
+			j.store.logger.Warn("that the commit journal was removed could not be made durable; it is tried again", "root", j.store.root, "error", err)
 		}
 	}
 }

@@ -12,14 +12,18 @@ func (s *Store) JournalLost() bool {
 	return s.journal.mu.lost
 }
 
-// LookAtJournal does what the checkpointer does now and then.
-func (s *Store) LookAtJournal() { s.journal.look() }
+// JournalGone says that the journal was removed, and that this is durable.
+func (s *Store) JournalGone() bool {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	return s.journal.mu.gone
+}
 
 // FrameAfterLoss loses the journal, which holds nothing, and writes a frame of a fence.
 func (s *Store) FrameAfterLoss() error {
 	j := s.journal
 	_ = j.lose(errUnlinked)
-	if err := j.retire(); err != nil {
+	if err := j.settleLoss(); err != nil {
 		return err
 	}
 	fence := &journalEntry{Entry: journal.Entry{Kind: journal.Fence, Shard: "shard", Segment: journal.AllSegments}, done: make(chan error, 1)}

@@ -71,7 +71,7 @@ func (j *commitJournal) speaksOf(shard string, segment uint64) (through uint64, 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	held := j.mu.shards[shard]
-	if j.mu.lost { // a start finds nothing, or refuses what is not whole
+	if j.mu.lost && j.mu.gone { // a start finds nothing, or refuses what is not whole
 		return segment, false
 	}
 	if held.last < j.mu.told || held.last == 0 {

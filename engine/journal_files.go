@@ -359,7 +359,7 @@ func (j *commitJournal) close() error {
 		err = ignoreMissing(j.sayCurrent(true))
 	}
 	if !ready {
-		err = j.retire()
+		err = j.settleLoss()
 	}
 	j.closeFiles()
 	j.store.arena.Give(j.buf)

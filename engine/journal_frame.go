@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
 )
 
 // writeFrame makes entries durable and gives the frame's sequence.
 //
-// Order: the entries are pinned before their frame is written, so that no later
-// frame says they are not needed; a frame is durable before the next is begun.
+// Order: the file is looked for before the frame is begun; the entries are pinned before
+// their frame is written, so that no later frame says they are not needed; a frame is
+// durable before the next is begun.
 func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 	j.mu.Lock()
 	if j.mu.broken != nil {
@@ -32,6 +35,9 @@ func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 	if err := j.findRoom(journal.PaddedBytes(size), fences); err != nil {
 		return 0, err
 	}
+	if err := j.inPlace(); err != nil {
+		return 0, err
+	}
 	sequence, oldest := j.pin(entries)
 	frame, err := j.build(entries, size, journal.Header{
 		Epoch: j.epoch, Sequence: sequence, OldestNeeded: oldest, Entries: uint32(len(entries)),
@@ -41,7 +47,7 @@ func (j *commitJournal) writeFrame(entries []*journalEntry) (uint64, error) {
 		return 0, fmt.Errorf("%w: %w", errNoJournalRoom, err)
 	}
 	if err := j.writeAt(frame, entries); err != nil {
-		return 0, j.unwritten(entries, err)
+		return 0, j.fail(err)
 	}
 	j.framed(entries, sequence, oldest)
 	return sequence, nil
@@ -126,8 +132,8 @@ func (j *commitJournal) writeAt(frame []byte, entries []*journalEntry) error {
 		lookAtNames(entries)
 	}
 	if err == nil {
-		// A frame is none when its file has no name, or the filesystem stopped meanwhile.
-		err = kept(f.file, j.pos)
+		// A frame is none when the filesystem stopped meanwhile.
+		err = f.file.TakesWrites()
 	}
 	if device.ClassOf(err) == device.ClassOutcomeUnknown {
 		j.buf, j.op = nil, device.Op{} // the kernel may still read from it
@@ -152,9 +158,7 @@ func lookAtNames(entries []*journalEntry) (began time.Time) {
 	began = time.Now()
 	for _, e := range entries {
 		if e.log != nil {
-			file := e.log.mu.active.file
-			linked, err := file.Linked()
-			e.unnamed = withName(file, e.Position, linked, err)
+			e.unnamed = hasName(e.log.mu.active.file, e.Position)
 		}
 	}
 	return began
@@ -181,74 +185,35 @@ func (j *commitJournal) framed(entries []*journalEntry, sequence, oldest uint64)
 	}
 }
 
-// unwritten says what comes of a frame that does not count.
-func (j *commitJournal) unwritten(entries []*journalEntry, err error) error {
-	if !errors.Is(err, errUnlinked) {
-		return j.fail(err)
+// inPlace says whether a frame may be written. One in a file that is elsewhere would not
+// be found by a start: its batches go to their segments, and fences nowhere, until the
+// journal is back. One that was removed does not come back.
+func (j *commitJournal) inPlace() error {
+	f := j.files[j.active].file
+	err := stillNamed(f, j.pos)
+	if err == nil && !j.away {
+		return nil
 	}
-	j.unpin(entries)
-	return j.lose(err)
-}
-
-// look has all of the journal's files looked for, by whoever leads or else here: a frame
-// asks after the file that it was written to alone, and what the others hold is found
-// with all of them or not at all.
-func (j *commitJournal) look() {
-	j.mu.Lock()
-	if j.state.Load() != journalReady {
-		j.mu.Unlock()
-		return
+	if removed := hasName(f, j.pos); errors.Is(removed, errUnlinked) {
+		return j.lose(removed)
 	}
-	j.lookWanted.Store(true)
-	lead := !j.mu.leading
-	j.mu.leading = true
-	j.mu.Unlock()
-	if lead {
-		j.lookIfAsked()
-		j.passOn()
+	switch logger := j.store.logger; {
+	case err == nil:
+		logger.Info("the commit journal is under its name again", "root", j.store.root)
+	case !j.away:
+		logger.Error("the commit journal is not under its name: every log commits in its own segments until it is put back or the store is opened anew", "root", j.store.root, "error", err)
 	}
-}
-
-// lookIfAsked gives the journal up when one of its files is not where it was. The leader
-// alone does this: no frame is under way.
-func (j *commitJournal) lookIfAsked() {
-	if !j.lookWanted.Load() || !j.lookWanted.Swap(false) || !j.ready() {
-		return
+	j.away = err != nil
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errNoJournalRoom, err)
 	}
-	if err := j.allNamed(); errors.Is(err, errUnlinked) {
-		_ = j.lose(err)
-	}
-}
-
-// allNamed fails with errUnlinked when a file of the journal is not where it was. What
-// another error hides is asked again.
-func (j *commitJournal) allNamed() error {
-	for _, f := range j.files {
-		if err := stillNamed(f.file, 0); err != nil {
-			return err
-		}
-	}
-	current := j.path(journal.CurrentName)
-	if _, err := j.store.fs.Lstat(current); device.IsNotExist(err) {
-		return device.NewError("look for", current, -1, errUnlinked)
-	}
-	return nil
+	return err
 }
 
 // lose gives up a journal of which a file was removed under the store. All that its
 // frames held and segments lack is in memory too: it goes to the segments now, as all
 // does that is committed from here on.
-//
-// Order: that the names are gone is durable before removals of records leave their
-// fences out. A power loss that brought the names back would bring the records back.
 func (j *commitJournal) lose(cause error) error {
-	err := ignoreMissing(j.store.flushDir(j.path("")))
-	if err == nil {
-		err = j.store.flushDir(j.store.root)
-	}
-	if err != nil {
-		return j.fail(fmt.Errorf("%w, which could not be made durable: %w", cause, err))
-	}
 	j.mu.Lock()
 	first := !j.mu.lost
 	j.mu.lost, j.mu.reason = true, cause.Error()
@@ -261,11 +226,23 @@ func (j *commitJournal) lose(cause error) error {
 	return fmt.Errorf("%w: %w", errNoJournalRoom, cause)
 }
 
-// retire says of a journal that was lost that it holds nothing, as soon as that is so,
-// and forgets what frames held: nobody has to be told of a removal any more.
-func (j *commitJournal) retire() error {
+// settleLoss makes it durable that a journal which was lost is gone, and says that it
+// holds nothing as soon as that is so: nobody has to be told of a removal any more.
+func (j *commitJournal) settleLoss() error {
 	j.mu.Lock()
-	over := j.mu.lost && len(j.mu.pinned) == 0
+	lost, gone := j.mu.lost, j.mu.gone
+	j.mu.Unlock()
+	if !lost {
+		return nil
+	}
+	if !gone {
+		if err := j.flushNames(); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	j.mu.gone = true
+	over := len(j.mu.pinned) == 0
 	j.mu.Unlock()
 	if !over {
 		return nil
@@ -278,6 +255,18 @@ func (j *commitJournal) retire() error {
 	j.mu.lost = false
 	clear(j.mu.shards)
 	return nil
+}
+
+// flushNames makes durable which files there are. The directory may be gone, or be none.
+//
+// Order: this is over before a removal of records goes without a fence. A power loss that
+// brought the journal's names back would bring the records back, or keep the root closed.
+func (j *commitJournal) flushNames() error {
+	err := ignoreMissing(j.store.flushDir(j.path("")))
+	if err != nil && !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	return j.store.flushDir(j.store.root)
 }
 
 // fail ends the journal: whether the frame is on the device is unknown, and so is

@@ -20,32 +20,13 @@ import (
 	"felix.local/felix/sidecar"
 )
 
-// What a data file holds that is not where it was is gone with the process, so a frame in
-// it is none. All that was acknowledged is in memory, and goes to the segments: a kill
-// takes nothing, and logs go on without a journal.
+// What a data file without a name holds is gone with the process, so a frame in it is
+// none. All that was acknowledged is in memory, and goes to the segments: a kill takes
+// nothing, and logs go on without a journal.
 func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
-	remove := func(names ...string) func(*testing.T, *rig) {
-		return func(t *testing.T, r *rig) {
-			for _, name := range names {
-				if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	for name, c := range map[string]struct {
-		remove func(*testing.T, *rig)
-		// elsewhere: the frames' own file is where it was, and the others are looked for.
-		elsewhere bool
-	}{
-		"all of it":                         {remove(""), false},
-		"the data file in use":              {remove(journal.FileName(0)), false},
-		"another data file":                 {remove(journal.FileName(2)), true},
-		"the name of the epoch":             {remove(journal.CurrentName), true},
-		"some of it":                        {remove(journal.CurrentName, journal.FileName(0)), false},
-		"all of it, moved away":             {moveJournal, false},
-		"all of it, with further names":     {removeLinkedJournal, false},
-		"the data file in use, for another": {replaceDataFile, false},
+	for name, removed := range map[string][]string{
+		"all of it": {""}, "a data file": {journal.FileName(0)}, "the name of the epoch": {journal.CurrentName},
+		"some of it": {journal.CurrentName, journal.FileName(0)}, "a data file, for a copy": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines logLines
@@ -56,15 +37,20 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c.remove(t, r)
-			if c.elsewhere {
-				r.store.LookAtJournal()
+			if removed == nil {
+				replaceDataFile(t, r)
 			}
+			for _, file := range removed {
+				if err := os.RemoveAll(filepath.Join(r.root, journal.DirName, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unseen := name == "the name of the epoch" // nobody looks for it while the store runs
 			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
 				t.Fatal(err)
 			}
-			if state := r.store.Journal().State; state == "ready" {
-				t.Error("appends were acknowledged by frames that no start will find")
+			if unseen {
+				r.store.Checkpoint()
 			}
 			for r.store.Stats().JournalLagBytes > 0 || r.store.JournalLost() {
 				time.Sleep(time.Millisecond)
@@ -81,6 +67,12 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 			cfg := r.cfg
 			cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
 			store, err := engine.OpenStore(r.ctx, killed, cfg)
+			if unseen {
+				if err == nil {
+					t.Error("frames without the name of their epoch were taken for nothing")
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,15 +103,21 @@ func aside(t *testing.T, r *rig) string {
 	return dir
 }
 
-func moveJournal(t *testing.T, r *rig) {
-	if err := os.Rename(filepath.Join(r.root, journal.DirName), aside(t, r)); err != nil {
+func moveJournal(t *testing.T, r *rig) (back func()) {
+	dir, to := filepath.Join(r.root, journal.DirName), aside(t, r)
+	if err := os.Rename(dir, to); err != nil {
 		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Rename(to, dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // removeLinkedJournal leaves what a copy made of hard links leaves: the files have names
 // elsewhere.
-func removeLinkedJournal(t *testing.T, r *rig) {
+func removeLinkedJournal(t *testing.T, r *rig) (back func()) {
 	dir, links := filepath.Join(r.root, journal.DirName), aside(t, r)
 	if err := os.Mkdir(links, 0o700); err != nil {
 		t.Fatal(err)
@@ -136,6 +134,11 @@ func removeLinkedJournal(t *testing.T, r *rig) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
+	return func() {
+		if err := os.Rename(links, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // replaceDataFile puts a copy, which an editor or a restore makes, where the file was.
@@ -150,6 +153,74 @@ func replaceDataFile(t *testing.T, r *rig) {
 	}
 	if err := os.Rename(path+".copy", path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A start does not look for a journal elsewhere. While it is not under its name no batch
+// is acknowledged by a frame, and nothing that it may hold is given up; it may be put back.
+func TestAJournalThatIsMovedAwayTakesNothingUntilItIsBack(t *testing.T) {
+	for name, move := range map[string]func(t *testing.T, r *rig) (back func()){
+		"moved": moveJournal, "removed, with further names": removeLinkedJournal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines logLines
+			r, _ := newJournalRig(t, func(c *engine.Config) { c.Logger = lines.logger() })
+			logs := r.openShards(3)
+			for _, l := range logs {
+				if err := appendEach(r.ctx, l, 5, 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			back := move(t, r)
+			before := r.store.Stats().JournalFrames
+			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
+				t.Fatal(err)
+			}
+			if n := r.store.Stats().JournalFrames - before; n != 0 {
+				t.Errorf("appends were acknowledged by %d frames that no start will find", n)
+			}
+			r.store.Checkpoint()
+			r.wantKilled(t, 10, 5, 5)
+			// What the journal holds of a shard would come back with it.
+			if err := r.store.DeleteLog(r.ctx, testKey(2)); !errors.Is(err, engine.ErrNoJournalRoom) {
+				t.Error("a deletion that the journal was not told of:", err)
+			}
+			lines.wantOne(t, map[string]any{"level": "ERROR"})
+			back()
+			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
+				t.Fatal(err)
+			}
+			if n := r.store.Stats().JournalFrames - before; n == 0 {
+				t.Error("the journal is back, and not used")
+			}
+			r.wantKilled(t, 15, 5, 5)
+			r.delete(2)
+			r.wantKilled(t, 15, 5, 0)
+			if err := r.store.Close(r.ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// wantKilled wants so many records in each shard after a kill now.
+func (r *rig) wantKilled(t *testing.T, want ...uint64) {
+	t.Helper()
+	killed := filepath.Join(t.TempDir(), "killed")
+	copyTree(t, r.root, killed)
+	cfg := r.cfg
+	cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
+	store, err := engine.OpenStore(r.ctx, killed, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close(r.ctx)
+	for i, n := range want {
+		l, err := store.OpenLog(r.ctx, testKey(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.wantHeld(l, n, 100)
 	}
 }
 
@@ -238,6 +309,9 @@ func TestAPoisonedLogBesideAJournalThatWasRemovedHoldsNobodyUp(t *testing.T) {
 	}
 	if err := appendEach(r.ctx, logs[1], 5, 100); err != nil {
 		t.Fatal(err)
+	}
+	for !r.store.JournalGone() {
+		time.Sleep(time.Millisecond)
 	}
 	before := r.store.Stats().JournalCheckpoints
 	if err := logs[1].Truncate(r.ctx, 7); err != nil {

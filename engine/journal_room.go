@@ -83,13 +83,16 @@ func (j *commitJournal) freeFile() (next int, worthTelling bool) {
 
 // tell writes a frame without entries: it says what is not needed any more.
 func (j *commitJournal) tell() error {
+	if err := j.inPlace(); err != nil {
+		return err
+	}
 	sequence, oldest := j.pin(nil)
 	frame, err := j.build(nil, journal.HeaderBytes, journal.Header{Epoch: j.epoch, Sequence: sequence, OldestNeeded: oldest})
 	if err != nil {
 		return err
 	}
 	if err := j.writeAt(frame, nil); err != nil {
-		return j.unwritten(nil, err)
+		return j.fail(err)
 	}
 	j.framed(nil, sequence, oldest)
 	return nil

@@ -123,11 +123,19 @@ func (l *Log) framed(e *journalEntry, sequence uint64, err error) {
 // bytes of a record in it are, the next process does not find them.
 func stillNamed(file device.File, pos int64) error {
 	named, err := file.Named()
-	return withName(file, pos, named, err)
+	if err != nil { // nobody said that it is not
+		return hasName(file, pos)
+	}
+	if !named {
+		err = device.NewError("commit", file.Name(), pos, errUnlinked)
+	}
+	return err
 }
 
-func withName(file device.File, pos int64, named bool, err error) error {
-	if err == nil && !named {
+// hasName fails when a file has no name at all.
+func hasName(file device.File, pos int64) error {
+	linked, err := file.Linked()
+	if err == nil && !linked {
 		err = device.NewError("commit", file.Name(), pos, errUnlinked)
 	}
 	return err
