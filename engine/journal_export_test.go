@@ -12,6 +12,13 @@ func (s *Store) JournalLost() bool {
 	return s.journal.mu.lost
 }
 
+// JournalPins is how many logs have bytes that no segment holds durably.
+func (s *Store) JournalPins() int {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	return len(s.journal.mu.pinned)
+}
+
 // JournalGone says that the journal was removed, and that this is durable.
 func (s *Store) JournalGone() bool {
 	s.journal.mu.Lock()

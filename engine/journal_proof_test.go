@@ -173,7 +173,7 @@ func TestFramesStayUntilWhatLagsIsInItsSegment(t *testing.T) {
 			t.Fatal(err)
 		}
 		// One that found no room has woken the checkpointer, which runs beside appends.
-		for r.store.Stats().JournalFull > full && r.store.Stats().JournalLagBytes > 0 {
+		for r.store.Stats().JournalFull > full && r.store.JournalPins() > 0 {
 			if r.ctx.Err() != nil {
 				t.Fatal("no checkpoint for a journal that is full")
 			}
