@@ -170,10 +170,10 @@
 //	            roll, or seals what the last one retired; one for a Sync that finds
 //	            no flush under way; one that closes the log (closeJob)
 //	per store   one for each tick of the flush timer and each round of the
-//	            checkpointer; one that makes the journal's files; up to
-//	            producerSaversMax that write snapshots of producers; one that frees
-//	            deleted shards; one that closes the journal and writes the last word
-//	            of a run (stopJob)
+//	            checkpointer; one that makes the journal's files, and one that settles
+//	            their loss; up to producerSaversMax that write snapshots of producers;
+//	            one that frees deleted shards; one that closes the journal and writes
+//	            the last word of a run (stopJob)
 //	beside      up to two for whoever looks for a descriptor (makeRoom), which go on
 //	            when that one was found; one that poisons every log (poisonAll)
 //

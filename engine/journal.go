@@ -60,8 +60,9 @@ type commitJournal struct {
 		shards map[string]journaledShard
 		broken error
 		// lost says that a file was removed under the store, and that the journal may
-		// still hold something; gone, that the removal is durable.
-		lost, gone bool
+		// still hold something; gone, that no start finds it whole, notGone that this
+		// is not certain.
+		lost, gone, notGone bool
 	}
 	// The leader's own, and the opener's before.
 	epoch  uint64
@@ -72,6 +73,8 @@ type commitJournal struct {
 	op     device.Op
 	taken  []*journalEntry
 	last   cohort
+	// settling: a goroutine is at settleLoss.
+	settling atomic.Bool
 	// away says that the file in use was not under its name when that was last asked.
 	away bool
 }

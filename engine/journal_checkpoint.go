@@ -138,10 +138,23 @@ func (j *commitJournal) run(stop <-chan struct{}) {
 				j.checkpoint(logs, nil)
 			}()
 		}
-		if err := j.settleLoss(); err != nil {
-			j.store.logger.Warn("that the commit journal was removed could not be made durable; it is tried again", "root", j.store.root, "error", err)
+		if j.isLost() && j.settling.CompareAndSwap(false, true) {
+			j.store.running.Add(1)
+			go func() {
+				defer j.store.running.Done()
+				defer j.settling.Store(false)
+				if err := j.settleLoss(); err != nil {
+					j.store.logger.Warn("the commit journal that was removed could not be said to be empty; it is tried again", "root", j.store.root, "error", err)
+				}
+			}()
 		}
 	}
+}
+
+func (j *commitJournal) isLost() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.mu.lost
 }
 
 // lagging are the logs with bytes that wait for a checkpoint.

@@ -9,6 +9,7 @@ import (
 
 	"felix.local/felix/device"
 	"felix.local/felix/journal"
+	"felix.local/felix/recovery"
 )
 
 // writeFrame makes entries durable and gives the frame's sequence.
@@ -199,15 +200,24 @@ func (j *commitJournal) inPlace() error {
 	}
 	switch logger := j.store.logger; {
 	case err == nil:
+		j.sayReason("")
 		logger.Info("the commit journal is under its name again", "root", j.store.root)
 	case !j.away:
-		logger.Error("the commit journal is not under its name: every log commits in its own segments until it is put back or the store is opened anew", "root", j.store.root, "error", err)
+		j.sayReason(err.Error())
+		j.wakeCheckpointer() // what lags is in memory alone for whoever starts without it
+		logger.Error("the commit journal is not under its name: every log commits in its own segments until it is put back, or the store is opened anew and it is never put back", "root", j.store.root, "error", err)
 	}
 	j.away = err != nil
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errNoJournalRoom, err)
 	}
 	return err
+}
+
+func (j *commitJournal) sayReason(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mu.reason = text
 }
 
 // lose gives up a journal of which a file was removed under the store. All that its
@@ -230,24 +240,31 @@ func (j *commitJournal) lose(cause error) error {
 // holds nothing as soon as that is so: nobody has to be told of a removal any more.
 func (j *commitJournal) settleLoss() error {
 	j.mu.Lock()
-	lost, gone := j.mu.lost, j.mu.gone
+	lost, asked := j.mu.lost, j.mu.gone || j.mu.notGone
 	j.mu.Unlock()
 	if !lost {
 		return nil
 	}
-	if !gone {
-		if err := j.flushNames(); err != nil {
+	if !asked {
+		gone, err := j.removalIsDurable()
+		j.mu.Lock()
+		j.mu.gone, j.mu.notGone = gone, !gone
+		j.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
 	j.mu.Lock()
-	j.mu.gone = true
 	over := len(j.mu.pinned) == 0
 	j.mu.Unlock()
 	if !over {
 		return nil
 	}
-	if err := ignoreMissing(j.sayCurrent(true)); err != nil {
+	// Whatever names come back, of files or of copies of them: beside this they hold nothing.
+	if err := recovery.MakeDirs(j.store.disk(), j.path(""), j.store.cfg.DirMode); err != nil {
+		return err
+	}
+	if err := j.sayCurrent(true); err != nil {
 		return err
 	}
 	j.mu.Lock()
@@ -257,16 +274,27 @@ func (j *commitJournal) settleLoss() error {
 	return nil
 }
 
-// flushNames makes durable which files there are. The directory may be gone, or be none.
+// removalIsDurable says whether a start will miss a file of the journal, whatever happens.
+// Where a copy has taken its place it will not, and a flush of a directory that failed
+// says nothing when it is tried again: both are asked once.
 //
 // Order: this is over before a removal of records goes without a fence. A power loss that
 // brought the journal's names back would bring the records back, or keep the root closed.
-func (j *commitJournal) flushNames() error {
+func (j *commitJournal) removalIsDurable() (bool, error) {
 	err := ignoreMissing(j.store.flushDir(j.path("")))
-	if err != nil && !errors.Is(err, unix.ENOTDIR) {
-		return err
+	if errors.Is(err, unix.ENOTDIR) { // something else is where it was
+		err = nil
 	}
-	return j.store.flushDir(j.store.root)
+	if err == nil {
+		err = j.store.flushDir(j.store.root)
+	}
+	if err != nil {
+		j.store.counters.syncFailures.Add(1)
+		return false, err
+	}
+	_, err = j.store.fs.Lstat(j.files[j.active].file.Name())
+	missing := device.IsNotExist(err) || errors.Is(err, unix.ENOTDIR)
+	return missing, nil
 }
 
 // fail ends the journal: whether the frame is on the device is unknown, and so is

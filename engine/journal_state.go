@@ -5,7 +5,8 @@ type JournalState struct {
 	// State is "off", "waiting" until the store commits often enough, "making" while
 	// its files are made, "ready", "broken" after a failed write, or "closed".
 	State string
-	// Reason says why it is off or broken; empty otherwise.
+	// Reason says why it is off or broken, or ready and not written because it was moved
+	// away; empty otherwise.
 	Reason string
 	// Files is into how many files it is divided and Bytes what they take on disk, 0
 	// where there is none.

@@ -53,7 +53,7 @@ func totals() []total {
 		counter("journal_bytes_total", "Bytes of those frames.", func(s S) uint64 { return s.JournalBytes }),
 		counter("journal_checkpoints_total", "Passes that brought segments up to the commit journal.", func(s S) uint64 { return s.JournalCheckpoints }),
 		counter("journal_full_total", "Frames that found no free file of the commit journal.", func(s S) uint64 { return s.JournalFull }),
-		counter("journal_bypassed_total", "Batches committed in their segments because the commit journal had no free file.", func(s S) uint64 { return s.JournalBypassed }),
+		counter("journal_bypassed_total", "Batches committed in their segments because the commit journal had no free file or was moved away.", func(s S) uint64 { return s.JournalBypassed }),
 		counter("journal_replayed_total", "Entries of the commit journal that were brought to their segments at open.", func(s S) uint64 { return s.JournalReplayed }),
 		counter("retention_segments_deleted_total", "Segments deleted by retention.", func(s S) uint64 { return s.RetentionSegments }),
 		counter("retention_bytes_reclaimed_total", "Bytes of segments deleted by retention.", func(s S) uint64 { return s.RetentionBytes }),

@@ -223,10 +223,24 @@ func journaling() []Defect {
 		},
 		{
 			Name:   "records go without a fence before the end of the journal is durable",
-			Breaks: "the names of a journal that was removed are gone durably before removals of records leave their fences out; here a power loss brings both back",
+			Breaks: "removals of records leave their fences out of a journal that was removed once no start finds it whole; here a copy in its place, or a power loss, brings both back",
+			Edits: []Edit{{
+				File: "engine/journal_fence.go",
+				Old:  "	if j.mu.lost && j.mu.gone {",
+				New:  "	if j.mu.lost {",
+			}},
+			Caught: []Check{
+				{Package: engineTests, Test: "TestACopyOfAJournalThatWasRemovedBringsNothingBack", Says: "that the journal was not told of"},
+				{Package: engineTests, Test: "TestAFlushThatFailedKeepsRemovalsFromGoingWithoutTheirFence", Says: "<nil>"},
+			},
+		},
+		{
+			Name:   "nothing is said of a journal whose directory is gone",
+			Breaks: "whatever names of it come back, a durable current beside them says that they hold nothing; here a flush that failed, and then a power loss, bring them back whole",
 			Edits: []Edit{{
 				File: "engine/journal_frame.go",
-				Old:  "		if err := j.flushNames(); err != nil {\n			return err\n		}\n",
+				Old:  "	if err := recovery.MakeDirs(j.store.disk(), j.path(\"\"), j.store.cfg.DirMode); err != nil {\n		return err\n	}\n	if err := j.sayCurrent(true); err != nil {\n",
+				New:  "	_ = recovery.MakeDirs\n	if err := ignoreMissing(j.sayCurrent(true)); err != nil {\n",
 			}},
 			Caught: []Check{
 				{Package: engineTests, Test: "TestARemovalOfRecordsOutlivesAPowerLossBehindThatOfTheJournal", Says: "not replayed|ends at"},
