@@ -81,7 +81,8 @@ type File interface {
 	Linked() (bool, error)
 	// Named reports whether the file is what its path leads to: neither it nor a
 	// directory above it was removed, moved away or replaced. A record in a file that
-	// is elsewhere is not found by the next process. It costs twice as much as Linked.
+	// is elsewhere is not found by the next process. It costs more than Linked
+	// (BenchmarkLook).
 	Named() (bool, error)
 	// TakesWrites fails where the filesystem has stopped taking writes, as after an
 	// error of its own. A flush that was under way when it stopped may have succeeded

@@ -27,8 +27,8 @@ func (s *Store) runAcksIn(mode FsyncMode) error {
 	return err
 }
 
-// stopJob closes the journal and writes the last word of a run, which may hang with the device while
-// Close has a deadline.
+// stopJob closes the journal and writes the last word of a run, which may hang with the
+// device while Close has a deadline.
 type stopJob struct {
 	done chan struct{}
 	err  error

@@ -42,6 +42,8 @@ type commitJournal struct {
 	kick chan struct{}
 	// stagedCount mirrors len(mu.staged), lagBytes what lags in all logs.
 	stagedCount, lagBytes atomic.Int64
+	// settling says that a goroutine is at settleLoss.
+	settling atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -73,8 +75,6 @@ type commitJournal struct {
 	op     device.Op
 	taken  []*journalEntry
 	last   cohort
-	// settling: a goroutine is at settleLoss.
-	settling atomic.Bool
 	// away says that the file in use was not under its name when that was last asked.
 	away bool
 }

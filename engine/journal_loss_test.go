@@ -20,12 +20,7 @@ import (
 // be said to be empty, removals are not made without a fence.
 func TestACopyOfAJournalThatWasRemovedBringsNothingBack(t *testing.T) {
 	r, disk := newJournalRig(t)
-	logs := r.openShards(2)
-	for _, l := range logs {
-		if err := appendEach(r.ctx, l, 5, 100); err != nil {
-			t.Fatal(err)
-		}
-	}
+	logs := r.filledShards(2)
 	full := disk.Inject(faultdisk.Fault{Kinds: faultdisk.Writes, Errno: syscall.ENOSPC, Times: faultdisk.Forever, Path: func(path string) bool {
 		return filepath.Base(path) == journal.CurrentName+".tmp"
 	}})
@@ -140,8 +135,8 @@ func TestARemovalOfRecordsOutlivesAPowerLossBehindThatOfTheJournal(t *testing.T)
 	}
 }
 
-// Entries may be staged while the frame without a name is in flight. They come when the
-// journal was given up, and another of its files still has a name.
+// Entries may be staged while the journal is being given up. They come when that is done,
+// and another of its files still has a name.
 func TestAJournalThatWasGivenUpIsNotWrittenAgain(t *testing.T) {
 	r, _ := newJournalRig(t)
 	if err := r.store.FrameAfterLoss(); !errors.Is(err, engine.ErrNoJournalRoom) {

@@ -29,12 +29,7 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines logLines
 			r, _ := newJournalRig(t, func(c *engine.Config) { c.Logger = lines.logger() })
-			logs := r.openShards(3)
-			for _, l := range logs {
-				if err := appendEach(r.ctx, l, 5, 100); err != nil {
-					t.Fatal(err)
-				}
-			}
+			logs := r.filledShards(3)
 			if removed == nil {
 				replaceDataFile(t, r)
 			}
@@ -60,28 +55,14 @@ func TestAJournalThatIsRemovedUnderTheStoreTakesNothingWithIt(t *testing.T) {
 			if err := logs[2].Truncate(r.ctx, 3); err != nil {
 				t.Fatal(err)
 			}
-			killed := filepath.Join(t.TempDir(), "killed")
-			copyTree(t, r.root, killed)
-			cfg := r.cfg
-			cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
-			store, err := engine.OpenStore(r.ctx, killed, cfg)
 			if unseen {
-				if err == nil {
+				if store, err := r.openKilled(t); err == nil {
 					t.Error("frames without the name of their epoch were taken for nothing")
+					_ = store.Close(r.ctx)
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close(r.ctx)
-			for i, want := range []uint64{10, 10, 3} {
-				l, err := store.OpenLog(r.ctx, testKey(i))
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.wantHeld(l, want, 100)
-			}
+			r.wantKilled(t, 10, 10, 3)
 			lines.wantOne(t, map[string]any{"level": "ERROR"})
 			if err := r.store.Close(r.ctx); err != nil {
 				t.Error(err)
@@ -163,12 +144,7 @@ func TestAJournalThatIsMovedAwayTakesNothingUntilItIsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines logLines
 			r, _ := newJournalRig(t, func(c *engine.Config) { c.Logger = lines.logger() })
-			logs := r.openShards(3)
-			for _, l := range logs {
-				if err := appendEach(r.ctx, l, 5, 100); err != nil {
-					t.Fatal(err)
-				}
-			}
+			logs := r.filledShards(3)
 			back := move(t, r)
 			before := r.store.Stats().JournalFrames
 			if err := appendEach(r.ctx, logs[0], 5, 100); err != nil {
@@ -207,14 +183,32 @@ func TestAJournalThatIsMovedAwayTakesNothingUntilItIsBack(t *testing.T) {
 	}
 }
 
-// wantKilled wants so many records in each shard after a kill now.
-func (r *rig) wantKilled(t *testing.T, want ...uint64) {
+// filledShards gives so many logs with five records each.
+func (r *rig) filledShards(n int) []*engine.Log {
+	r.Helper()
+	logs := r.openShards(n)
+	for _, l := range logs {
+		if err := appendEach(r.ctx, l, 5, 100); err != nil {
+			r.Fatal(err)
+		}
+	}
+	return logs
+}
+
+// openKilled opens what a kill now would leave.
+func (r *rig) openKilled(t *testing.T) (*engine.Store, error) {
 	t.Helper()
 	killed := filepath.Join(t.TempDir(), "killed")
 	copyTree(t, r.root, killed)
 	cfg := r.cfg
 	cfg.Logger, cfg.Queue, cfg.FS = nil, nil, nil
-	store, err := engine.OpenStore(r.ctx, killed, cfg)
+	return engine.OpenStore(r.ctx, killed, cfg)
+}
+
+// wantKilled wants so many records in each shard after a kill now.
+func (r *rig) wantKilled(t *testing.T, want ...uint64) {
+	t.Helper()
+	store, err := r.openKilled(t)
 	if err != nil {
 		t.Fatal(err)
 	}

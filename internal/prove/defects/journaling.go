@@ -199,7 +199,7 @@ func journaling() []Defect {
 		},
 		{
 			Name:   "a frame in a file without a name is acknowledged",
-			Breaks: "a frame is durable if its file has a name after it; here the journal was removed under the store, and what it acknowledges is gone with the process",
+			Breaks: "a frame is begun in a file that a start will find; here the journal was removed under the store, and what it acknowledges is gone with the process",
 			Edits: []Edit{{
 				File: "engine/journal_frame.go",
 				Old:  "	if err := j.inPlace(); err != nil {\n		return 0, err\n	}\n",
